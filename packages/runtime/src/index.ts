@@ -13,7 +13,7 @@ export {
   type ResourceBindingError,
   type SetupContext,
 } from "./handlers/handler.ts";
-export { NextError } from "./handlers/next-call.ts";
+export { NextError } from "./handlers/middleware-call.ts";
 // For programs that run a worker.
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";

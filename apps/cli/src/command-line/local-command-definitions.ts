@@ -3,11 +3,11 @@
 import { createCliClient } from "../api/api-client.ts";
 import { resolveApiEndpoint } from "../api/api-endpoint.ts";
 import {
+  type CompletionShell,
   type CompletionSources,
   completeCommandLine,
   completionScript,
   fetchNames,
-  type Shell,
   shells,
 } from "../completion/completion.ts";
 import { isAppName, loadAppCommand } from "../local/app-loader.ts";
@@ -82,7 +82,7 @@ export const toolCommands: CommandTable = {
     help: "print the script with which a shell completes commands, flags, and the ids of runs, workers and workflows",
     examples: ['eval "$(astra completion bash)"', "zsh > ~/.zfunc/_astra", "fish | source"],
     arguments: { "<shell>": { help: "the shell", choices: shells } },
-    async runLocally({ terminal, json }, { shell }: { shell: Shell }) {
+    async runLocally({ terminal, json }, { shell }: { shell: CompletionShell }) {
       const script = completionScript(shell);
       terminal.print(json ? JSON.stringify({ shell, script }) : script.trimEnd());
       return exitCodes.ok;

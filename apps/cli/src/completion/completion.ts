@@ -5,10 +5,10 @@ import type { Command, Option } from "commander";
 import type { Client } from "../api/api-client.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
-export type Shell = (typeof shells)[number];
+export type CompletionShell = (typeof shells)[number];
 
 /** Each script runs `astra complete-words -- ARGS…`, whose last argument is the one being typed. */
-const shellScripts: Readonly<Record<Shell, string>> = {
+const shellScripts: Readonly<Record<CompletionShell, string>> = {
   // Only bash leaves quotes and backslashes to the script, which removes the typed ones and adds those that are needed. Outside quotes it also
   // splits words at : and =, so the script joins them before it asks, and removes the part before the split from the candidates.
   bash: `_astra() {
@@ -53,7 +53,7 @@ complete -c astra -a '(__astra_words)'
 `,
 };
 
-export const completionScript = (shell: Shell): string => shellScripts[shell];
+export const completionScript = (shell: CompletionShell): string => shellScripts[shell];
 
 /** Arguments and flags whose values the scheduler knows, by their names. */
 export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view";

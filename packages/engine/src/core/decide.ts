@@ -13,7 +13,7 @@ import { retryNode, skipNode } from "./operations/skip-retry.ts";
 import { cancelRun, startRun } from "./operations/start-cancel-run.ts";
 import { handleAcks, handleError, handleResult } from "./reports/acks-and-outcomes.ts";
 import { handleFeedback } from "./reports/attempt-feedback.ts";
-import { handleNextRequest } from "./reports/next-requests.ts";
+import { handleNextRequest } from "./reports/middleware-next-requests.ts";
 import { enclosingPaths, isTopLevelNode, logicalPath, taskIdAt, taskPathOf } from "./rows/task-path.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
 import { redactCommand } from "./workers/command-records.ts";

@@ -13,7 +13,7 @@ export type WorkerSessionCommand =
   | RelayVendorFrameCommand
   | EnrolWorkerCommand
   | IssueWorkerCommand
-  | RecordWorkerCommand
+  | RecordRebindCommand
   | AcknowledgeDrainCommand
   | ReportPackageStatusCommand
   | ReportResourceRemovedCommand;
@@ -165,7 +165,7 @@ export type ControlCommand =
   | { readonly type: "rebind"; readonly queue: string };
 
 /** A command that was carried out by other commands: its outcome is stored and recorded. */
-export interface RecordWorkerCommand extends AuditedRequest {
+export interface RecordRebindCommand extends AuditedRequest {
   readonly type: "worker.noted";
   readonly worker: WorkerId;
   readonly id: string;

@@ -14,7 +14,7 @@ import type { CommitOutcome, QueueClaim, TurnTransaction } from "../storage/port
 import type { Millis, WorkerId } from "../storage/rows.ts";
 import { CommitEffects } from "./commit-effects.ts";
 import { Decision } from "./decision.ts";
-import { CommandInbox, newWaitingCommand, PendingJoins, type WaitingCommand } from "./inbox.ts";
+import { CommandInbox, newWaitingCommand, PendingWorkerJoins, type WaitingCommand } from "./inbox.ts";
 import { type DecidedTurn, type PendingTurn, PendingTurns } from "./pending-turns.ts";
 import { refusalAnswer, toFault } from "./refusal.ts";
 import { RetryAndQuarantine } from "./retry-and-quarantine.ts";
@@ -42,7 +42,7 @@ export class TurnDriver implements Engine {
   readonly #fleet = new Fleet();
   readonly #routes = new RouteRegistry(this.#fleet);
   readonly #inbox = new CommandInbox();
-  readonly #joins = new PendingJoins();
+  readonly #joins = new PendingWorkerJoins();
   readonly #mutant: EngineMutant | null;
   #context: DecisionContext;
   #turn = 0;

@@ -128,7 +128,7 @@ export class CommandInbox {
 }
 
 /** Joins that were requested and are not stored yet: one whose session ends meanwhile must not take the worker from where it is by then. */
-export class PendingJoins {
+export class PendingWorkerJoins {
   readonly #bySession = new Map<string, WaitingCommand>();
 
   /** A command has arrived. A leave cancels the join of its session that still waits. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Command } from "../interface/command.ts";
 import type { WaitingCommand } from "./inbox.ts";
-import { PendingJoins } from "./inbox.ts";
+import { PendingWorkerJoins } from "./inbox.ts";
 
 const item = (type: "worker.join" | "worker.leave", session: string): WaitingCommand => ({
   ref: 1,
@@ -18,7 +18,7 @@ const item = (type: "worker.join" | "worker.leave", session: string): WaitingCom
 describe("joins that wait", () => {
   it("[B26] are over when their session leaves before they were decided, and only those", () => {
     const [mine, other] = [item("worker.join", "s1"), item("worker.join", "s2")];
-    const joins = new PendingJoins();
+    const joins = new PendingWorkerJoins();
 
     for (const one of [mine, other, item("worker.leave", "s1")]) joins.commandArrived(one);
 
@@ -27,7 +27,7 @@ describe("joins that wait", () => {
 
   it("[B25] of one session that flaps are told apart: the landing of the first leaves the second to its own leave", () => {
     const [first, second] = [item("worker.join", "s1"), item("worker.join", "s1")];
-    const joins = new PendingJoins();
+    const joins = new PendingWorkerJoins();
     joins.commandArrived(first);
     joins.commandArrived(second);
 

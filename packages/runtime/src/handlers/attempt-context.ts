@@ -10,10 +10,10 @@ import type { KeptResource } from "../resources/resource.ts";
 import { ChildProcesses, type ChildProcessPorts } from "../system/child-processes.ts";
 import { createDirectory } from "../system/create-directory.ts";
 import type { DispatchedResourceRef, FeedbackSender, HandlerContext, HandlerResources } from "./handler.ts";
-import { callNext, type NextCallPorts } from "./next-call.ts";
+import { callNext, type MiddlewareCallPorts } from "./middleware-call.ts";
 import type { HandlerVendorFrames } from "./vendor-frames.ts";
 
-export interface AttemptContextPorts extends NextCallPorts, ChildProcessPorts {
+export interface AttemptContextPorts extends MiddlewareCallPorts, ChildProcessPorts {
   sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void;
 }
 

@@ -5,7 +5,7 @@ import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerExecutorPorts } from "../handlers/handler-executor.ts";
 import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackages, LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
@@ -16,7 +16,7 @@ import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 export interface HandlerRunnerListener extends Pick<HandlerExecutorPorts, "attemptFinished" | "handlerReturned"> {
   feedbackReceived(attempt: LocalAttempt, input: FeedbackInput): void;
   /** A middleware calls the next of its chain; it is answered at most once. The function returned takes the call back. */
-  nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
+  nextCalled(attempt: LocalAttempt, draft: MiddlewareCallDraft, answer: (answer: MiddlewareCallAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
   vendorFrameSent(draft: OutgoingVendorFrame): boolean;
   resourceRemoved(resource: string, reason: ResourceRemovedReason): void;

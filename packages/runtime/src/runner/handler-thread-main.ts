@@ -4,7 +4,7 @@ import { type MessagePort, workerData } from "node:worker_threads";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import {
@@ -24,7 +24,7 @@ class HandlerThread {
   readonly #host: HandlerHost;
   readonly #attempts = new Map<string, LocalAttempt>();
   readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
-  readonly #pendingNextCalls = new Map<number, (answer: NextCallAnswer) => void>();
+  readonly #pendingNextCalls = new Map<number, (answer: MiddlewareCallAnswer) => void>();
   #requestCount = 0;
   readonly #blockingNodeTypes = new Set<string>();
   /** Not posted yet: where the handler returns with its outcome, one message reports both. */
@@ -123,7 +123,11 @@ class HandlerThread {
     this.#outgoing.add({ type: "finished", task, fence, outcome: this.#host.encodeOutcome(attempt, outcome), isSettled });
   }
 
-  #callNext({ task, fence }: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
+  #callNext(
+    { task, fence }: LocalAttempt,
+    draft: MiddlewareCallDraft,
+    answer: (answer: MiddlewareCallAnswer) => void,
+  ): () => void {
     const ticket = this.#requestCount++;
     this.#pendingNextCalls.set(ticket, answer);
     this.#outgoing.addUrgent({ type: "next", ticket, task, fence, draft });

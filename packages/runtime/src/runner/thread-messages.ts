@@ -3,7 +3,7 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import type { EncodedOutcome } from "../attempts/outcome.ts";
 import type { HandlerHostSettings } from "../handlers/handler-host.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
@@ -18,7 +18,7 @@ export type ToHandlerThread =
   | ({ readonly type: "stop"; readonly reason: string } & AttemptKey)
   | { readonly type: "ext"; readonly frame: IncomingVendorFrame }
   | { readonly type: "ext-answer"; readonly ticket: number; readonly isTaken: boolean }
-  | { readonly type: "next-answer"; readonly ticket: number; readonly answer: NextCallAnswer }
+  | { readonly type: "next-answer"; readonly ticket: number; readonly answer: MiddlewareCallAnswer }
   /** Answered with the same number as soon as the thread gets to it. */
   | { readonly type: "ping"; readonly ping: number }
   /** The thread may end once its handlers have returned. */
@@ -33,7 +33,7 @@ export type FromHandlerThread =
   | ({ readonly type: "feedback"; readonly input: string } & AttemptKey)
   | { readonly type: "listening"; readonly types: readonly string[] }
   | { readonly type: "ext"; readonly ticket: number; readonly draft: OutgoingVendorFrame }
-  | ({ readonly type: "next"; readonly ticket: number; readonly draft: NextCallDraft } & AttemptKey)
+  | ({ readonly type: "next"; readonly ticket: number; readonly draft: MiddlewareCallDraft } & AttemptKey)
   | { readonly type: "next-forget"; readonly ticket: number }
   /** Groups of processes that must not outlive the thread. */
   | { readonly type: "spawned"; readonly pid: number }

@@ -2,7 +2,7 @@ import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { HandlerThreadListener } from "./spawn-handler-thread.ts";
 import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
@@ -23,7 +23,7 @@ function play() {
   const timers = new Map<() => void, number>();
   const log: string[] = [];
   const outcomes: AttemptOutcome[] = [];
-  const calls: { task: string; draft: NextCallDraft; answer: (answer: NextCallAnswer) => void }[] = [];
+  const calls: { task: string; draft: MiddlewareCallDraft; answer: (answer: MiddlewareCallAnswer) => void }[] = [];
   let now = 0;
   const soon: (() => void)[] = [];
   const host = new ThreadRunner({

@@ -24,7 +24,7 @@ import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 import type { LinkContext } from "./link-context.ts";
 import type { InventoryAttempt, WorkCounts } from "./link-ports.ts";
-import { PendingNextCalls } from "./pending-next-calls.ts";
+import { PendingMiddlewareCalls } from "./pending-middleware-calls.ts";
 import { RemovedResourceReports } from "./removed-resources.ts";
 
 export class AttemptManager {
@@ -33,7 +33,7 @@ export class AttemptManager {
   readonly #outbox: Outbox;
   readonly #feedbackBuffer = new FeedbackBuffer();
   /** Calls of `next` that middlewares wait for; they take no slot meanwhile. */
-  readonly nextCalls: PendingNextCalls;
+  readonly nextCalls: PendingMiddlewareCalls;
   /** Outcomes that are known and not on disk yet, so not to be sent yet; and how many there ever were. */
   #unpersistedCount = 0;
   #outcomeCount = 0;
@@ -48,7 +48,7 @@ export class AttemptManager {
       const id = writer.nextId();
       this.#outbox.addMessage({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload });
     });
-    this.nextCalls = new PendingNextCalls({
+    this.nextCalls = new PendingMiddlewareCalls({
       nextFrameId: () => writer.nextId(),
       sendRequest: ({ id, task, payload }) => {
         this.#outbox.addMessage({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload });

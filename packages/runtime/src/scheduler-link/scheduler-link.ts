@@ -13,7 +13,7 @@ import {
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { JournaledOutcome } from "../outbox/outbox-journal.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
@@ -162,8 +162,8 @@ export class SchedulerLink implements DialerEvents {
     this.#attempts.handleFeedback(attempt, input);
   }
 
-  /** A middleware calls the next of its chain; see pending-next-calls.ts. */
-  nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
+  /** A middleware calls the next of its chain; see pending-middleware-calls.ts. */
+  nextCalled(attempt: LocalAttempt, draft: MiddlewareCallDraft, answer: (answer: MiddlewareCallAnswer) => void): () => void {
     this.#selfFenceIfDue();
     return this.#attempts.nextCalls.startCall(attempt, draft, answer);
   }

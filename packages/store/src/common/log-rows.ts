@@ -12,14 +12,14 @@ export interface LogRow extends LogEntry {
 }
 
 /** The log rows of a turn; the first and the last position that it wrote of each tenant. */
-export interface PlacedFacts {
+export interface PositionedFacts {
   readonly rows: LogRow[];
   readonly first: Map<Tenant, Position>;
   readonly heads: Map<Tenant, Position>;
 }
 
 /** Gives every fact of a turn its position, in the order of units. `headOf` is the tenant's highest position so far. */
-export function assignPositions(units: readonly ChangeSet[], at: Millis, headOf: (tenant: Tenant) => Position): PlacedFacts {
+export function assignPositions(units: readonly ChangeSet[], at: Millis, headOf: (tenant: Tenant) => Position): PositionedFacts {
   const rows: LogRow[] = [];
   const first = new Map<Tenant, Position>();
   const heads = new Map<Tenant, Position>();

@@ -27,7 +27,7 @@ import {
   invalidChangeSet,
 } from "../common/change-set-check.ts";
 import { advanceTaskQueueClocks, assignRanks, FairnessClocks, withRank } from "../common/fairness-ranks.ts";
-import { assignPositions, type PlacedFacts } from "../common/log-rows.ts";
+import { assignPositions, type PositionedFacts } from "../common/log-rows.ts";
 import { compareText } from "../common/row-order.ts";
 import { hasEnded, rowProblem } from "../common/row-shape.ts";
 import { LoadedTurn, taskListKey } from "../common/turn.ts";
@@ -118,7 +118,7 @@ export class MemoryTurn extends LoadedTurn implements TurnTransaction {
   }
 
   /** The commit itself: everything between here and the return happens in one go, positions last. */
-  #apply(turn: number, units: readonly ChangeSet[], earlyPositions: PlacedFacts | undefined): CommitOutcome {
+  #apply(turn: number, units: readonly ChangeSet[], earlyPositions: PositionedFacts | undefined): CommitOutcome {
     const superseded = this.#handle.supersededFault();
     if (superseded !== null) return { outcome: "failed", fault: superseded };
     const tables = this.#tables;
@@ -168,7 +168,7 @@ export class MemoryTurn extends LoadedTurn implements TurnTransaction {
   }
 
   /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */
-  #assignPositionsEarly(units: readonly ChangeSet[]): PlacedFacts {
+  #assignPositionsEarly(units: readonly ChangeSet[]): PositionedFacts {
     const placed = assignPositions(units, this.now, (tenant) => this.#tables.tenant(tenant).sequence);
     for (const [tenant, head] of placed.heads) this.#tables.tenant(tenant).sequence = head;
     return placed;

@@ -3,12 +3,12 @@
 import type { LeasedTask } from "../../storage/rows.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { refuseOpenCalls } from "./middleware-calls.ts";
-import { type StopReason, sendStop } from "./session-messages.ts";
+import { type AttemptStopReason, sendStop } from "./session-messages.ts";
 import { dropAttempt } from "./waiting-attempts.ts";
 import { mailStop } from "./worker-mail.ts";
 
 /** Takes the attempt from its holder: its slot is free, and its session is told to stop unless it ended the attempt itself. */
-export function releaseAttempt(work: UnitOfWork, task: LeasedTask, stop: StopReason | null): void {
+export function releaseAttempt(work: UnitOfWork, task: LeasedTask, stop: AttemptStopReason | null): void {
   // First the answers it waits for, then the stop: a worker that cannot be stopped must not wait for ever.
   if (stop !== null && task.state !== null) refuseOpenCalls(work, task, stop);
   const connected = work.fleet.workers.get(task.worker);

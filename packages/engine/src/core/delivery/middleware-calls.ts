@@ -9,7 +9,7 @@ import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/task-
 import { earliestOf } from "../unit-of-work/row-set.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { attemptTimeoutMs } from "./dispatch.ts";
-import { type NextRequestAnswer, type StopReason, sendNextAnswer } from "./session-messages.ts";
+import { type AttemptStopReason, type MiddlewareCallResult, sendNextAnswer } from "./session-messages.ts";
 import { connectedAfterTurn, setAttemptWaiting } from "./waiting-attempts.ts";
 import { mailNextAnswer } from "./worker-mail.ts";
 
@@ -47,8 +47,8 @@ function buildNextAnswer(
   { fleet }: UnitOfWork,
   call: MiddlewareCall,
   target: TaskRow | null,
-  error: NextRequestAnswer["error"],
-): NextRequestAnswer {
+  error: MiddlewareCallResult["error"],
+): MiddlewareCallResult {
   const trace = {
     task: call.target,
     status: target?.phase ?? null,
@@ -82,7 +82,7 @@ export function answerCall(
   caller: LeasedTask,
   call: MiddlewareCall,
   target: TaskRow | null,
-  refusal: NextRequestAnswer["error"],
+  refusal: MiddlewareCallResult["error"],
 ): LeasedTask {
   const node = work.nodeOf(run, caller);
   const code = refusal?.code ?? null;
@@ -103,7 +103,7 @@ function deliverNextAnswer(
   work: UnitOfWork,
   caller: LeasedTask,
   node: string,
-  answer: NextRequestAnswer,
+  answer: MiddlewareCallResult,
   isWaiting: boolean,
 ): boolean {
   const connected = connectedAfterTurn(work, caller.worker);
@@ -116,7 +116,7 @@ function deliverNextAnswer(
 }
 
 /** The attempt is taken from its worker, which may wait for answers that will never come. The caller of this writes the rows. */
-export function refuseOpenCalls(work: UnitOfWork, task: LeasedTask, why: StopReason): void {
+export function refuseOpenCalls(work: UnitOfWork, task: LeasedTask, why: AttemptStopReason): void {
   const open = openCalls(task);
   if (open.length === 0) return;
   const { id } = work.nodeOf(work.existingRun(task.run), task);

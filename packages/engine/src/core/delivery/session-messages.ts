@@ -7,25 +7,25 @@ import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { releaseStaleAttempt } from "./waiting-attempts.ts";
 
-export interface StopReason {
+export interface AttemptStopReason {
   readonly code: string;
   readonly reason: string;
 }
 
-export const attemptNotHeld: StopReason = { code: "E.SESSION.STALE_BINDING", reason: "this attempt is no longer yours" };
-export const sessionSuperseded: StopReason = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
+export const attemptNotHeld: AttemptStopReason = { code: "E.SESSION.STALE_BINDING", reason: "this attempt is no longer yours" };
+export const sessionSuperseded: AttemptStopReason = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
 
 /** Tells a session that an attempt is over or was never its own. */
 export function sendStop(
   work: UnitOfWork,
   { session, worker, tenant }: SessionReport,
   { run, task, fence }: AttemptRef & { readonly run: RunId },
-  { code, reason }: StopReason,
+  { code, reason }: AttemptStopReason,
 ): void {
   work.emit({ type: "stop", session, worker, tenant, run, task, fence, code, reason });
 }
 
-export type NextRequestAnswer = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;
+export type MiddlewareCallResult = Pick<SendNextAnswer, "request" | "result" | "error" | "trace">;
 
 /** The answer to a middleware's call. */
 export function sendNextAnswer(
@@ -33,19 +33,25 @@ export function sendNextAnswer(
   { session, worker, tenant }: SessionReport,
   caller: Pick<TaskRow, "id" | "run">,
   node: string,
-  answer: NextRequestAnswer,
+  answer: MiddlewareCallResult,
 ): void {
   work.emit({ type: "next", session, worker, tenant, run: caller.run, task: caller.id, node, ...answer });
 }
 
 /** The rows no longer show this attempt as the worker's: free the slot and stop the worker. */
-export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number, reason: StopReason): void {
+export function stopAttempt(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
+  task: TaskId,
+  fence: number,
+  reason: AttemptStopReason,
+): void {
   const attempt = releaseStaleAttempt(work, connected, task, fence);
   if (attempt !== null) sendStop(work, connected, attempt, reason);
 }
 
 /** The session ends and its worker is no longer connected here. */
-export function endSession(work: UnitOfWork, { session, worker }: ConnectedWorker, { code, reason }: StopReason): void {
+export function endSession(work: UnitOfWork, { session, worker }: ConnectedWorker, { code, reason }: AttemptStopReason): void {
   work.changeFleet({ type: "disconnect", worker, session });
   work.emit({ type: "reset", session, worker, code, reason });
 }

@@ -8,14 +8,20 @@ import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { RootRef } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { acknowledgesDrains, drainStateAfterTurn, sendDrain } from "./resource-pressure.ts";
-import { endSession, type NextRequestAnswer, type StopReason, sendNextAnswer, stopAttempt } from "./session-messages.ts";
+import {
+  type AttemptStopReason,
+  endSession,
+  type MiddlewareCallResult,
+  sendNextAnswer,
+  stopAttempt,
+} from "./session-messages.ts";
 import { waitingChange } from "./waiting-attempts.ts";
 
 /** Body of a mail; which session it is for is known where the socket is. Stored as JSON. */
 type WorkerMail =
-  | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & StopReason)
+  | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & AttemptStopReason)
   /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
-  | ({ readonly of: "reset"; readonly epoch: number } & StopReason)
+  | ({ readonly of: "reset"; readonly epoch: number } & AttemptStopReason)
   | { readonly of: "drain"; readonly reason: string }
   /** The answer to a call of a middleware; `isWaiting`: it has other calls open. */
   | ({
@@ -25,7 +31,7 @@ type WorkerMail =
       readonly fence: number;
       readonly node: string;
       readonly isWaiting: boolean;
-    } & NextRequestAnswer)
+    } & MiddlewareCallResult)
   | { readonly of: "tell"; readonly epoch: number; readonly frame: VendorFrame }
   /** A task waits in a queue that only this worker serves. */
   | { readonly of: "line"; readonly line: QueueName }
@@ -34,7 +40,7 @@ type WorkerMail =
 type AddressedMail = WorkerMail & { readonly worker: WorkerId };
 
 /** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
-export function mailStop(work: UnitOfWork, task: LeasedTask, reason: StopReason): void {
+export function mailStop(work: UnitOfWork, task: LeasedTask, reason: AttemptStopReason): void {
   const { id, run, fence } = task;
   mailToHolder(work, task, `stop ${id}#${fence}`, { of: "stop", run, task: id, fence, ...reason });
 }
@@ -43,7 +49,7 @@ export function mailStop(work: UnitOfWork, task: LeasedTask, reason: StopReason)
 export function mailNextAnswer(
   work: UnitOfWork,
   task: LeasedTask,
-  answer: NextRequestAnswer & { readonly node: string; readonly isWaiting: boolean },
+  answer: MiddlewareCallResult & { readonly node: string; readonly isWaiting: boolean },
 ): void {
   const { id, run, fence } = task;
   mailToHolder(work, task, `next ${id}#${fence} ${answer.request}`, { of: "next", run, task: id, fence, ...answer });
@@ -62,7 +68,7 @@ export function requireHolderAddresses(work: UnitOfWork, tasks: readonly TaskRow
 }
 
 /** Ends the worker's session of that epoch or earlier, if another scheduler still has one. */
-export const mailReset = (work: UnitOfWork, worker: WorkerRow, reason: StopReason): boolean =>
+export const mailReset = (work: UnitOfWork, worker: WorkerRow, reason: AttemptStopReason): boolean =>
   mailToWorker(work, worker, `reset ${worker.id} ${worker.epoch}`, { of: "reset", epoch: worker.epoch, ...reason });
 
 export const mailDrain = (work: UnitOfWork, worker: WorkerRow, reason: string): boolean =>

@@ -6,7 +6,7 @@ import type {
   FaultData,
   IssueWorkerCommand,
   PackageCommand,
-  RecordWorkerCommand,
+  RecordRebindCommand,
   ReportPackageStatusCommand,
   WorkerDescription,
 } from "../../interface/command.ts";
@@ -37,7 +37,7 @@ export function issueWorkerCommand(work: UnitOfWork, command: IssueWorkerCommand
 }
 
 /** A command that other commands have carried out ends as it is recorded. */
-export function recordWorkerCommand(work: UnitOfWork, command: RecordWorkerCommand): AnswerBody | Fault {
+export function recordWorkerCommand(work: UnitOfWork, command: RecordRebindCommand): AnswerBody | Fault {
   const row = findCommandTarget(work, command, command.id);
   if (!("kind" in row)) return row;
   recordEndedCommand(work, row, command, { error: command.error ?? undefined, details: command.details });

@@ -12,7 +12,7 @@ import {
 } from "@astraflow/engine";
 import { type InvalidChangeSet, invalidChangeSet } from "../../common/change-set-check.ts";
 import { assignRanks, FairnessClocks, withRank } from "../../common/fairness-ranks.ts";
-import { assignPositions, type PlacedFacts, packFacts } from "../../common/log-rows.ts";
+import { assignPositions, type PositionedFacts, packFacts } from "../../common/log-rows.ts";
 import { changedColumnsMask, chunkFields } from "../../common/row-shape.ts";
 import { allColumnsMask, columnsByKind, encodeCells } from "../rows/columns.ts";
 import { indexDocument, unindexDocument } from "../search/document-search.ts";
@@ -119,7 +119,11 @@ function noteUnindexedRuns(
 }
 
 /** The new state of the tenants that this turn touched; log rows outside the index are indexed once they are many. */
-function nextTenantStates(repository: SqliteRepository, placed: PlacedFacts, clocks: FairnessClocks): Map<Tenant, StoredTenant> {
+function nextTenantStates(
+  repository: SqliteRepository,
+  placed: PositionedFacts,
+  clocks: FairnessClocks,
+): Map<Tenant, StoredTenant> {
   const rows = new Map<Tenant, number>();
   for (const { tenant } of placed.rows) rows.set(tenant, (rows.get(tenant) ?? 0) + 1);
   const after = new Map<Tenant, StoredTenant>();

@@ -1,14 +1,14 @@
-// A middleware's call of the next of its chain, as its handler sees it. How the call travels is pending-next-calls.ts.
+// A middleware's call of the next of its chain, as its handler sees it. How the call travels is pending-middleware-calls.ts.
 
 import { fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 
 /** A question that wants to leave: the text of a JSON object with all that is not a name. */
-export interface NextCallDraft {
+export interface MiddlewareCallDraft {
   readonly argumentsJson: string;
 }
 
-export type NextCallAnswer =
+export type MiddlewareCallAnswer =
   | { readonly result: JsonObject }
   | { readonly error: { readonly code: string; readonly message: string }; readonly trace: JsonObject };
 
@@ -26,13 +26,13 @@ export class NextError extends Error {
   }
 }
 
-export interface NextCallPorts {
+export interface MiddlewareCallPorts {
   after(ms: number, call: () => void): () => void;
   /** Sends the call; `answer` is called at most once. The returned function takes the call back. */
-  callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
+  callNext(attempt: LocalAttempt, draft: MiddlewareCallDraft, answer: (answer: MiddlewareCallAnswer) => void): () => void;
 }
 
-export interface NextCallArguments {
+export interface MiddlewareCallArguments {
   readonly payload?: JsonObject | undefined;
   readonly hostCtx?: JsonObject | undefined;
   readonly middlewareCtx?: JsonObject | undefined;
@@ -45,7 +45,7 @@ const timerMsMax = 2 ** 31 - 1;
 /** Room for the envelope and the names. */
 const argumentsBytesMax = limits.frameBytesMax - 16 * 1024;
 
-export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: NextCallArguments): Promise<JsonObject> {
+export function callNext(attempt: LocalAttempt, ports: MiddlewareCallPorts, args: MiddlewareCallArguments): Promise<JsonObject> {
   const { chain_index, node_id } = attempt.dispatch;
   if (chain_index === undefined)
     return Promise.reject(new NextError("next_no_chain", `node ${node_id} is not a middleware, so next has nothing to call`));
@@ -85,7 +85,7 @@ export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: Next
   });
 }
 
-function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: NextCallArguments): NextCallDraft {
+function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: MiddlewareCallArguments): MiddlewareCallDraft {
   for (const [name, value] of Object.entries({ payload, hostCtx, middlewareCtx }))
     if (value !== undefined && !isRecord(value)) throw fault("E.FRAME.INVALID", `${name} of next must be an object`);
   if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && timeoutMs >= 1))

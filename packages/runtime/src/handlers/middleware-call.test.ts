@@ -2,14 +2,14 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
-import { callNext, type NextCallAnswer, NextError } from "./next-call.ts";
+import { callNext, type MiddlewareCallAnswer, NextError } from "./middleware-call.ts";
 
 function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "x", package_name: "p", package_version: "1.0.0" };
   const attempt = createAttempt({ ...names, parameters: {}, constraints: {}, ...part }, 1, 0);
   const asked: string[] = [];
   const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
-  let answer: (answer: NextCallAnswer) => void = () => {};
+  let answer: (answer: MiddlewareCallAnswer) => void = () => {};
   let forgotten = 0;
   const ports = {
     after(ms: number, call: () => void) {
@@ -27,7 +27,7 @@ function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
       };
     },
   };
-  return { attempt, ports, asked, timers, answer: (one: NextCallAnswer) => answer(one), forgotten: () => forgotten };
+  return { attempt, ports, asked, timers, answer: (one: MiddlewareCallAnswer) => answer(one), forgotten: () => forgotten };
 }
 
 describe("next", () => {

@@ -1,12 +1,12 @@
 // Calls of a middleware into its chain, seen from the wire: asked, answered, asked again, taken back, and the slot they leave free.
 import { describe, expect, it } from "vitest";
 import { type DispatchPart, type LinkHarness, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
-import type { NextCallAnswer } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer } from "../handlers/middleware-call.ts";
 
 const middleware: DispatchPart = { node_id: "m", host_node_id: "h", middleware_chain: ["m"], chain_index: 0 };
 
 function ask(harness: LinkHarness, task: string, words: object = {}) {
-  const answers: NextCallAnswer[] = [];
+  const answers: MiddlewareCallAnswer[] = [];
   const forget = harness.link.nextCalled(harness.attempt(task), { argumentsJson: JSON.stringify(words) }, (answer) =>
     answers.push(answer),
   );

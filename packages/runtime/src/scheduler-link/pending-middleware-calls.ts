@@ -2,41 +2,41 @@
 
 import { type JsonObject, limits, type NextResponsePayload } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { NextCallAnswer, NextCallDraft } from "../handlers/next-call.ts";
+import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 
 interface PendingNextCall {
   readonly id: string;
   readonly attempt: LocalAttempt;
   readonly payload: string;
-  readonly answer: (answer: NextCallAnswer) => void;
+  readonly answer: (answer: MiddlewareCallAnswer) => void;
   /** The scheduler has the question; a new session may find that it no longer knows where the answer goes. */
   isAcked: boolean;
 }
 
-export interface NextCallRequest {
+export interface MiddlewareCallRequest {
   readonly id: string;
   readonly task: string;
   readonly payload: string;
 }
 
-export interface PendingNextCallPorts {
+export interface PendingMiddlewareCallPorts {
   nextFrameId(): string;
-  sendRequest(question: NextCallRequest): void;
+  sendRequest(question: MiddlewareCallRequest): void;
   /** The attempt waits, or no longer waits for so many of its calls. */
   suspendAttempt(attempt: LocalAttempt): void;
   resumeAttempt(attempt: LocalAttempt, calls: number): void;
 }
 
-export class PendingNextCalls {
-  readonly #ports: PendingNextCallPorts;
+export class PendingMiddlewareCalls {
+  readonly #ports: PendingMiddlewareCallPorts;
   readonly #calls = new Map<string, PendingNextCall>();
 
-  constructor(ports: PendingNextCallPorts) {
+  constructor(ports: PendingMiddlewareCallPorts) {
     this.#ports = ports;
   }
 
   /** A middleware calls the next of its chain. What is returned takes the call back. */
-  startCall(attempt: LocalAttempt, draft: NextCallDraft, answer: PendingNextCall["answer"]): () => void {
+  startCall(attempt: LocalAttempt, draft: MiddlewareCallDraft, answer: PendingNextCall["answer"]): () => void {
     if (attempt.phase !== "running") {
       answer({ error: { code: "next_cancelled", message: `task ${attempt.task} is no longer this worker's` }, trace: {} });
       return () => {};
@@ -79,7 +79,7 @@ export class PendingNextCalls {
     for (const call of this.#calls.values()) if (call.attempt === attempt) this.#finishCall(call.id, null);
   }
 
-  #finishCall(id: string, answer: NextCallAnswer | null): void {
+  #finishCall(id: string, answer: MiddlewareCallAnswer | null): void {
     const call = this.#calls.get(id);
     if (call === undefined) return;
     this.#calls.delete(id);
@@ -88,14 +88,14 @@ export class PendingNextCalls {
   }
 }
 
-function encodeRequest(requestId: string, { run, task, fence, dispatch }: LocalAttempt, draft: NextCallDraft): string {
+function encodeRequest(requestId: string, { run, task, fence, dispatch }: LocalAttempt, draft: MiddlewareCallDraft): string {
   const { node_id, chain_index } = dispatch;
   const own = { nodeId: node_id, middlewareId: node_id, chainIndex: chain_index };
   const names = JSON.stringify({ requestId, runId: run, ...own, task_id: task, fence });
   return draft.argumentsJson === "{}" ? names : `${names.slice(0, -1)},${draft.argumentsJson.slice(1)}`;
 }
 
-function readAnswer({ result, error, trace = {} }: NextResponsePayload): NextCallAnswer {
+function readAnswer({ result, error, trace = {} }: NextResponsePayload): MiddlewareCallAnswer {
   if (error === undefined) return { result: result ?? {} };
   return {
     error: { code: textField(error, "code") ?? "next_failed", message: textField(error, "message") ?? "no reason was given" },
