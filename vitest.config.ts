@@ -31,8 +31,10 @@ export default defineConfig({
   test: {
     // Processes, not threads: tests open SQLite files, start children and install signal handlers.
     pool: "forks",
-    // One more than there are processors: many tests wait for children, sockets and leases, and another one fills the gap.
-    maxWorkers: availableParallelism() + 1,
+    // Two more than there are processors: many tests wait for children, sockets and leases, and others fill the gap.
+    maxWorkers: availableParallelism() + 2,
+    // The simulator and the fuzz tests make much garbage that dies young.
+    execArgv: ["--max-semi-space-size=64"],
     // A limit for tests that hang, not for slow machines: some take ten seconds on two free cores.
     testTimeout: 180_000,
     hookTimeout: 120_000,

@@ -10,7 +10,7 @@ export const judgeRun = ({ counts, failedSteps }) => {
   const passed = counts?.passed ?? 0;
   let failed = (counts?.failed ?? 0) + failedSteps.length;
   for (const { title, reason } of skipped) lines.push(`skipped: ${title}: ${reason}`);
-  for (const step of failedSteps) lines.push(`failed before the tests: ${step}`);
+  for (const step of failedSteps) lines.push(`failed check: ${step}`);
   // Green because nothing ran is the one lie a test command must never tell.
   if (counts === null && failedSteps.length === 0) lines.push("failed: the test runner ended without reporting a result");
   else if (counts !== null && passed + counts.failed === 0) lines.push("failed: no test ran");

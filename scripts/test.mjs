@@ -1,5 +1,5 @@
 /**
- * `npm test`: set-up, the checks, then every test. The last line is always `N passed, N failed` (with `, N skipped`).
+ * `npm test`: set-up, then the checks and every test side by side. The last line is always `N passed, N failed` (with `, N skipped`).
  * `npm test -- packages/store` runs the tests below a path only, and leaves the checks out.
  */
 import { spawn } from "node:child_process";
@@ -37,8 +37,12 @@ async function runAll(words) {
     console.log(`check: left out, because only ${words.join(" ")} is tested`);
     return { counts: await runTests(ready, words), failedSteps: [] };
   }
-  const failedSteps = await runSteps(listSteps({ root, node: ready.node }), { root, ...ready }, console.log);
-  return { counts: await runTests(ready, words), failedSteps };
+  // Side by side: tests wait for processes and leases, and the checks use that time.
+  const [failedSteps, counts] = await Promise.all([
+    runSteps(listSteps({ root, node: ready.node }), { root, ...ready }, console.log),
+    runTests(ready, words),
+  ]);
+  return { counts, failedSteps };
 }
 
 const outcome = await runAll(process.argv.slice(2));

@@ -11,7 +11,7 @@ describe("the verdict of npm test", () => {
   it("[H4] counts a failed check step as a failure beside green tests", () => {
     const verdict = judgeRun({ counts: { passed: 3, failed: 0, skipped: [] }, failedSteps: ["lint"] });
 
-    expect(verdict.lines).toEqual(["failed before the tests: lint", "3 passed, 1 failed"]);
+    expect(verdict.lines).toEqual(["failed check: lint", "3 passed, 1 failed"]);
     expect(verdict.exitCode).toBe(1);
   });
 
