@@ -1,4 +1,4 @@
-// Many afternoons of commands about one worker, each the weather of its seed: three engines on a store they share, and on PostgreSQL.
+// Random commands about one worker with the faults of each seed: three engines on a store they share, and on PostgreSQL.
 
 import type { Store } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
@@ -33,7 +33,7 @@ const withDelays =
     });
   };
 
-describe("commands about a worker in random weather", () => {
+describe("commands about a worker under random faults", () => {
   it.each(seeds(40))(
     "[E129] every accepted worker command ends once, whatever happens to the worker's sessions (seed %i)",
     async (seed) => {

@@ -27,7 +27,7 @@ async function runSeeds(options: FuzzOptions, first: number, count: number): Pro
   return { broken, seen: [...seen] };
 }
 
-describe("bad weather", () => {
+describe("engines under random faults", () => {
   it("[U6] one engine with its own store loses no run and breaks no invariant under random workers and callers", async () => {
     const { broken, seen } = await runSeeds({ mode: "strong", engines: 1, rates: noStoreFaults, crashes: false }, 1, 60);
 

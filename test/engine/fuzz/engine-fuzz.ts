@@ -38,7 +38,7 @@ const tenants = ["t1", "t2"] as const;
 export class EngineFuzz implements EngineEnvironment, FuzzWorkerLink {
   readonly random: FuzzRandom;
   readonly settings: EngineSettings;
-  /** Types of facts, codes of refusals and deaths that happened: weather in which nothing happens proves nothing. */
+  /** Types of facts, codes of refusals and deaths that happened: a run in which nothing happened proves nothing. */
   readonly occurrences = new Set<string>();
   readonly #options: FuzzOptions;
   readonly #cluster: MemoryCluster;

@@ -75,7 +75,7 @@ class RandomSteering {
     return found;
   }
 
-  /** The holder of an attempt says how it ended. Refusals are part of the weather. */
+  /** The holder of an attempt says how it ended. Refusals are expected. */
   async answerTask(task: TaskRow, isFair: boolean): Promise<void> {
     const crew = this.workers.get(task.worker?.slice(3) ?? "");
     if (crew === undefined) return;
@@ -165,7 +165,7 @@ class RandomSteering {
     }
   }
 
-  /** Fair weather until all is over. */
+  /** No more faults, until all runs have ended. */
   async finishRuns(): Promise<void> {
     for (const name of names) {
       if (!this.workers.has(name)) await this.joinWorker(name);

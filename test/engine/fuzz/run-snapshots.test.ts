@@ -125,7 +125,7 @@ describe("a run at an older position of the log", () => {
   });
 });
 
-/** What is over, or another's by now, is refused; that is part of the weather. */
+/** What is over, or another's by now, is refused; the fuzz test expects that. */
 async function ignoreRefusal(answer: Promise<unknown>): Promise<void> {
   await answer.catch((problem: unknown) => {
     if (!(problem instanceof RefusedError)) throw problem;

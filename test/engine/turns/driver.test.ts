@@ -1,5 +1,5 @@
 // The driver's own rules: what happens to a command or a timer that cannot be decided, a root in other hands, a commit that fails or
-// gets no answer; that every command is answered once; and that the checkers of the weather see the planted bugs.
+// gets no answer; that every command is answered once; and that the checkers of the fuzz tests see the mutants.
 import type { Command, CommandAnswer, EngineSettings, Row, RowKey, RunDetail, Store } from "@astraflow/engine";
 import { defaultSettings } from "@astraflow/engine";
 import type { Plant } from "@astraflow/engine/testing";
@@ -284,7 +284,7 @@ describe("answers", () => {
 });
 
 describe("the checkers", () => {
-  /** A grant that is revoked, granted again and answered, watched by the checkers of the weather. */
+  /** A grant that is revoked, granted again and answered, watched by the checkers of the fuzz tests. */
   async function watch(mutant: Plant | null): Promise<string[]> {
     let time = firstInstant;
     let refs = 0;

@@ -1,4 +1,4 @@
-// Bugs of one scheduler that bad weather found, each as the small story that shows it. Two schedulers on one store are in
+// Bugs of one scheduler that fuzzing found, each as a small test that shows it. Two schedulers on one store are in
 // regressions-two-schedulers.test.ts; the general rules stand in life, place, fence and driver.
 import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";

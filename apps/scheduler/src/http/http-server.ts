@@ -37,7 +37,7 @@ export async function bindServer(address: Address, material: ServerTlsCredential
     });
     server.listen({ host: address.host, port: address.port }, resolve);
   });
-  // Connections whose TLS does not stand yet are nobody's requests, and would hold up the end until they give up.
+  // Connections still in their TLS handshake carry no request, and would delay the end until they time out.
   const openSockets = new Set<Socket>();
   if (secure !== null) {
     server.on("connection", (socket: Socket) => {

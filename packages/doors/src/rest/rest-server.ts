@@ -97,7 +97,7 @@ function bodyLimitOf(route: Route): number {
   return route.isOpen === true ? limits.unauthenticatedFrameBytesMax : limits.requestBytesMax;
 }
 
-/** Null without the header; empty, which is nobody's token, where it holds anything but one. */
+/** Null without the header; empty, which matches no token, if it holds anything else. */
 function bearerTokenOf(request: FastifyRequest): string | null {
   const { authorization } = request.headers;
   if (authorization === undefined) return null;

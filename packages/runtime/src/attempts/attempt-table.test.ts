@@ -36,7 +36,7 @@ describe("the inventory", () => {
   });
 });
 
-/** What may befall a table: a dispatch, a call into a chain, its answer, the end of a handler, a cancel; each of one of five tasks. */
+/** What may happen to a table: a dispatch, a call into a chain, its answer, the end of a handler, a cancel; each of one of five tasks. */
 const happenings = fc.array(
   fc.record({ what: fc.constantFrom("offer", "rest", "wake", "settle", "drop"), at: fc.integer({ min: 0, max: 4 }) }),
   { maxLength: 60 },

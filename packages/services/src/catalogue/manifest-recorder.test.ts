@@ -143,7 +143,7 @@ describe("manifests that workers bring", () => {
     expect((await catalogues.current("default")).versions("demo")).toHaveLength(250);
   });
 
-  it("[A53] are the manifest as the rest of the house sees it", async () => {
+  it("[A53] recorded manifests are what the catalogue shows", async () => {
     await note(shown("demo", "1.0.0"));
     const manifest: Manifest | null = (await catalogues.current("default")).manifest("demo", "1.0.0");
 

@@ -25,7 +25,7 @@ export interface ResourceBindings {
 
 export interface ResourceBindingsQuery {
   readonly tenant: string;
-  /** Null: a definition that is nobody's kept workflow, so only grants for all count. Whoever asks must have seen that it is the caller's. */
+  /** Null: a definition that is not a stored workflow, so only grants for all workflows count. Whoever asks must have seen that it is the caller's. */
   readonly workflowId: string | null;
   readonly packageName: string;
   readonly version: string;

@@ -28,7 +28,7 @@ describe("orders that a door refuses", () => {
     expect(engine.commands).toEqual([{ type: "docs.write", tenant: "default", by: "ann", corr: "req-1", puts: [], audit }]);
   });
 
-  it("[A260] are no refusals where the house itself was not able, nor where something broke", async () => {
+  it("[A260] a failure of the scheduler itself is not recorded as a refusal", async () => {
     const { engineClient, engine } = createFakeDocumentStore();
 
     await expect(auditRefusal(engineClient, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({

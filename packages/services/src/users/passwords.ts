@@ -36,7 +36,7 @@ export class PasswordHasher {
     return encodeHash(this.#cost, salt, await this.#compute(password, salt));
   }
 
-  /** The same text for the same password and salt, as dear to guess as a hash: by it a request is known again. */
+  /** The same text for the same password and salt, as expensive to guess as a hash; it identifies a repeated request. */
   async fingerprint(password: string, salt: string): Promise<string> {
     return (await this.#compute(password, salt)).toString("base64url");
   }

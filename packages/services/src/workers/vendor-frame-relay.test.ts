@@ -157,7 +157,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(listen(null, "other", "ext.vendor.acme.c").subscription).toHaveProperty("buffered");
   });
 
-  it("[A18] end with the house: readers hear it, and nothing is taken any more", () => {
+  it("[A18] subscriptions end when the scheduler closes: readers are notified, and no frame is accepted any more", () => {
     const { extensions, send, listen } = openRelay();
     const { isClosed } = listen();
 

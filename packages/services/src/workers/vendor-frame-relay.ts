@@ -27,7 +27,7 @@ export interface BufferedVendorFrame {
 
 export interface VendorFrameSubscriber {
   onFrame(frame: BufferedVendorFrame): void;
-  /** The house closes; nothing follows. */
+  /** The scheduler closes; no frame follows. */
   onClosed(): void;
 }
 

@@ -1,11 +1,11 @@
-// Seeds in weather that is bad for sockets.
+// Seeds of the profile that breaks connections.
 
 import { describe, expect, it } from "vitest";
 import { runCampaign } from "./campaign.ts";
 
 const hour = 3_600_000;
 
-describe("sessions in bad weather", () => {
+describe("sessions under faults", () => {
   const range = { from: 1, to: 60, profile: "session" } as const;
 
   it(

@@ -5,7 +5,7 @@ import { runCampaign } from "./campaign.ts";
 
 const hour = 3_600_000;
 
-describe("workflows in bad weather", () => {
+describe("workflows under faults", () => {
   it(
     "[X62] chains, containers, steering and what is kept at workers break no promise; every checker has something to judge",
     async () => {

@@ -1,4 +1,4 @@
-// A fixed range of seeds in the usual weather. Other weathers and planted bugs have files of their own beside this one, so that they run side
+// A fixed range of seeds of the default profile. Other profiles and the mutants have files of their own beside this one, so that they run side
 // by side.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -235,7 +235,7 @@ class NestedWorkflowGenerator {
     if (this.#alwaysSucceeds)
       return { kind: random.pick(["quick", "quick", "slow", "chatty"]), ms: random.pick([0, 1, 20, 200]) };
     const behaviour = generateBehaviour(random, this.#options);
-    // How long something hangs depends on the weather; where that is left out nothing hangs.
+    // How long something hangs depends on the faults; without faults nothing hangs.
     if (isTimeIndependent && (behaviour.kind === "hanging" || behaviour.kind === "deaf")) return { kind: "quick", ms: 1 };
     return { ...behaviour, ms: Math.min(behaviour.ms, 1_500 * scale) };
   }

@@ -27,7 +27,7 @@ describe("the plan of a world", () => {
     expect(seeds.every((seed) => generateWorldPlan(seed, "calm").faults.length === 0)).toBe(true);
   });
 
-  it("[X9] draws the same world for every profile of a seed: only its weather differs", () => {
+  it("[X9] draws the same world for every profile of a seed: only its faults differ", () => {
     const { faults: _, profile: __, plannedCalls: ___, guarantees: ____, ...stormy } = generateWorldPlan(5, "network");
     const { faults: _a, profile: _b, plannedCalls: _c, guarantees: _d, ...store } = generateWorldPlan(5, "store");
 
@@ -88,7 +88,7 @@ describe("the plan of a world", () => {
     expect(hasOlder.every(({ isNetworkLossy }) => !isNetworkLossy)).toBe(true);
   });
 
-  it("[X78] has errands in every weather: kicks, packages, work to be left to another or to nobody, runs of a package that nobody brings", () => {
+  it("[X78] has commands to workers in every profile: kicks, packages, work to be left to another or to nobody, runs of a package that nobody brings", () => {
     for (const profile of ["default", "session", "workflow"] as const) {
       const plans = seeds.slice(0, 200).map((seed) => generateWorldPlan(seed, profile));
       const workerCommands = plans.flatMap(({ plannedCalls: calls }) =>

@@ -42,7 +42,7 @@ describe("a world that is played", () => {
     expect((await play(12, "default")).report.traceHash).not.toBe(first.report.traceHash);
   });
 
-  it("[X11] comes to its end in calm weather: every run has ended and nothing was broken", async () => {
+  it("[X11] comes to its end without faults: every run has ended and nothing was broken", async () => {
     for (let seed = 1; seed <= 12; seed++) {
       const { report, observations } = await play(seed, "calm");
 

@@ -15,7 +15,7 @@ function createRandom(seed: number) {
   };
 }
 
-describe("the weak store in bad weather", () => {
+describe("the memory store with faults", () => {
   it("[S52] loses no increment and doubles none, with three schedulers, busy roots, failures and lost answers", async () => {
     for (let seed = 1; seed <= 10; seed++) {
       const random = createRandom(seed);

@@ -179,7 +179,7 @@ describe("GET /api/v1/extensions/{type}", () => {
 
   it.each([
     ["a type that is not a vendor's", { params: { type: "biz.exec.result" } }],
-    ["a type of the house", { params: { type: "ext.vendor.astraflow.void" } }],
+    ["a reserved type", { params: { type: "ext.vendor.astraflow.void" } }],
     ["a number that is none", { headers: { "last-event-id": "abc" } }],
   ])("[A20] refuses %s", async (_what, more: Partial<RestRequest>) => {
     const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null, ...more };
@@ -191,7 +191,7 @@ describe("GET /api/v1/extensions/{type}", () => {
   });
 });
 
-it("[A20] refuses a reader before the stream begins where there are too many, or the house closes", async () => {
+it("[A20] refuses a reader before the stream begins when there are too many or the scheduler closes", async () => {
   const fixture = openFixture();
   const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null };
   const calls = new RestApi(fixture.options);
@@ -245,7 +245,7 @@ describe("the stream on a socket", () => {
     return inbox;
   };
 
-  it("[A20] carries frames as they come, ends where the house closes, and forgets a reader that hangs up", async () => {
+  it("[A20] carries frames as they come, ends when the scheduler closes, and forgets a reader that hangs up", async () => {
     const fixture = openFixture();
     const url = await listen(fixture);
     const answer = await dial(url);
@@ -373,7 +373,7 @@ describe("POST /api/v1/extensions/{type}", () => {
   it.each<[string, number, string, unknown, string?, string?]>([
     ["a payload that is no object", 400, "E.REQUEST.INVALID", { workerId: "w-1", payload: [1] }],
     ["no worker", 400, "E.REQUEST.INVALID", { payload: {} }],
-    ["a type of the house", 400, "E.REQUEST.INVALID", { workerId: "w-1", payload: {} }, "secret-a", "ext.vendor.astraflow.void"],
+    ["a reserved type", 400, "E.REQUEST.INVALID", { workerId: "w-1", payload: {} }, "secret-a", "ext.vendor.astraflow.void"],
     ["a payload above 256 KiB", 413, "E.REQUEST.TOO_LARGE", { workerId: "w-1", payload: { text: "x".repeat(256 * 1024) } }],
     ["a token that may only look", 403, "E.AUTH.FORBIDDEN", { workerId: "w-1", payload: {} }, "viewer"],
   ])("[A21] refuses %s before the engine hears of it", async (_what, status, error, body, token, of) => {

@@ -71,7 +71,7 @@ const corpora = { v2: v2Samples, first: firstSamples, v1: v1Samples };
 describe("a corpus of mutated frames", () => {
   let fixture: DoorsFixture;
   beforeAll(async () => {
-    // The clock of this house stands still, so nobody must have to wait for a turn.
+    // The clock of the fixture does not move, so no frame may have to wait for it.
     fixture = await openDoorsFixture({ limits: { handshakesPerSecondMax: 1_000_000 } });
   });
   afterAll(() => fixture.stop());

@@ -28,7 +28,7 @@ const grant: ResourceGrantRecord = sampleGrant(`${grantIdPrefix("mail")}g1`);
 const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
 
 interface BinderFixture {
-  readonly house: DoorsFixture;
+  readonly fixture: DoorsFixture;
   readonly docs: FakeDocumentStore;
   readonly worker: FakeWorker;
   readonly session: string;
@@ -50,7 +50,7 @@ async function* once(text: string): AsyncGenerator<Buffer> {
   yield Buffer.from(text);
 }
 
-/** A house where `mail` asks for a secret that is granted, `demo` for nothing, and of one worker. */
+/** A fixture in which `mail` asks for a secret that is granted, `demo` for nothing, and of one worker. */
 async function openWithResources(
   options: { grants?: readonly ResourceGrantRecord[]; value?: string; isKept?: boolean } = {},
 ): Promise<BinderFixture> {
@@ -76,7 +76,7 @@ async function openWithResources(
   const worker = await fixture.openSession();
   const { session } = await engine.nextCommand("worker.join");
   return {
-    house: fixture,
+    fixture,
     docs,
     worker,
     session,
@@ -143,7 +143,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D131] are known of a manifest that a worker has only just brought, before its first task leaves", async () => {
-    const { house: fixture, docs, hold } = await openWithResources({ isKept: false });
+    const { fixture, docs, hold } = await openWithResources({ isKept: false });
     const release = hold("package");
     const worker = await fixture.connectWorker({ instance: "w-2" });
     const greeting = handshakePayload();
@@ -159,7 +159,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D132] that are not found in time are said to be missing, and the task is sent all the same", async () => {
-    const { send, house: fixture, hold, settle, dispatched, nextParams } = await openWithResources();
+    const { send, fixture, hold, settle, dispatched, nextParams } = await openWithResources();
     hold("grant");
 
     send("r.0", 1);
@@ -223,7 +223,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D133] of a session that has ended go nowhere", async () => {
-    const { send, worker, docs, session, house: fixture, hold } = await openWithResources();
+    const { send, worker, docs, session, fixture, hold } = await openWithResources();
     const release = hold("grant");
     send("r.0", 1);
     docs.engine.emitEffects({
@@ -244,7 +244,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D133] stay in a repeat of the frame as they were, also when the grant is gone", async () => {
-    const { send, house: fixture, docs, worker, nextParams } = await openWithResources();
+    const { send, fixture, docs, worker, nextParams } = await openWithResources();
     send("r.0", 1);
     const first = await nextParams();
 
@@ -256,7 +256,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D134] are shared by tasks that leave within a second, and a revoked grant serves none after that", async () => {
-    const { send, house: fixture, docs, nextParams } = await openWithResources();
+    const { send, fixture, docs, nextParams } = await openWithResources();
     const grantReads = () => docs.queries.filter((query) => query.page === "docs" && query.collection === "grant").length;
     send("r.0", 1);
     await nextParams();
@@ -273,7 +273,7 @@ describe("resources for a task on its way to a worker", () => {
 
   it("[D135] count against what a frame of the dialect may hold", async () => {
     const value = "x".repeat(60_000);
-    const { house: fixture, docs } = await openWithResources({ value });
+    const { fixture, docs } = await openWithResources({ value });
     const worker = await fixture.connectWorker({ instance: "w-9", dialect: "v1" });
     worker.sendFrame("handshake", handshakePayloadV1({ worker: { id: "w-9", version: "0.1.0", hostname: "box" } }));
     worker.sendFrame("register", olderRegisterPayload());

@@ -12,7 +12,7 @@ afterEach(async () => {
 
 const named = handshakePayload().worker.worker_name;
 
-/** A house whose documents say that worker w-1 keeps `file` and `model`, and another of the same name something else. */
+/** A fixture whose documents say that worker w-1 keeps `file` and `model`, and another of the same name something else. */
 async function open(hold: Promise<void> = Promise.resolve()) {
   const docs = createFakeDocumentStore();
   const put = (name: string, worker: string, more: object = {}) => ({
@@ -39,7 +39,7 @@ async function open(hold: Promise<void> = Promise.resolve()) {
     await worker.nextFrame("control.session.accept");
     return worker;
   };
-  return { docs, house: fixture, join };
+  return { docs, fixture, join };
 }
 
 const removals = (commands: readonly { type: string }[]) =>

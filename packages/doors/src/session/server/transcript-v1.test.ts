@@ -5,7 +5,7 @@ import { sampleDispatch } from "../../testing/sample-dispatch.ts";
 
 const ackRequested = { ack: { request: true } };
 const scheduler = { tenant: "default", sender: { role: "scheduler", id: "scheduler-control" } };
-/** A run whose id says that it was born a minute after the clock of the house started. */
+/** A run id from one minute after the fixture's clock started. */
 const run = "0199c84e-a000-7000-8000-000000000001";
 
 describe("the exchange of protocol 1 in the order of its description", () => {
