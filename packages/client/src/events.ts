@@ -86,7 +86,7 @@ async function* openStream(
   onOpen();
   const watchdog = startSilenceWatchdog(connection, silent);
   try {
-    yield* readSseMessages(response.body, watchdog.heard);
+    yield* readSseMessages(response.body, watchdog.dataReceived);
   } catch (cause) {
     if (signal?.aborted) throw signal.reason;
     throw cause instanceof ApiFault ? cause : new NoAnswer(connection.url, cause, silent.signal.aborted);
@@ -96,7 +96,7 @@ async function* openStream(
 }
 
 /** A half-open connection never reports that it is dead. */
-function startSilenceWatchdog({ environment }: ApiConnection, silent: AbortController): { heard(): void; end(): void } {
+function startSilenceWatchdog({ environment }: ApiConnection, silent: AbortController): { dataReceived(): void; end(): void } {
   const ended = new AbortController();
   let hasActivity = true;
   const watchdog = async (): Promise<void> => {
@@ -110,7 +110,7 @@ function startSilenceWatchdog({ environment }: ApiConnection, silent: AbortContr
     () => undefined, // the stream has ended, and with it the watch
   );
   return {
-    heard: () => {
+    dataReceived: () => {
       hasActivity = true;
     },
     end: () => ended.abort(),

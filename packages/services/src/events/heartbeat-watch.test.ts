@@ -25,7 +25,7 @@ function openFixture(options: { isAlone?: boolean } = {}) {
   } as unknown as StoreReader;
   const watch = new HeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
   const heard: { workerName: string; text: string }[] = [];
-  const ear: VolatileListener = { heartbeat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };
+  const listener: VolatileListener = { heartbeat: { wants: () => true, receive: (beat) => heard.push(beat) }, frame: null };
   const names = () => heard.splice(0).map(({ workerName }) => workerName);
   const put = (...some: WorkerRow[]) => some.forEach((row) => rows.set(row.id, row));
   const look = async (): Promise<void> => {
@@ -35,7 +35,7 @@ function openFixture(options: { isAlone?: boolean } = {}) {
   const fail = (why: Error | null) => {
     problem = why;
   };
-  return { outside: environment, volatile, watch, ear, heard, names, put, look, reads, fail };
+  return { outside: environment, volatile, watch, listener, heard, names, put, look, reads, fail };
 }
 
 const settle = async (): Promise<void> => {
@@ -46,7 +46,7 @@ describe("heartbeats that other schedulers have taken", () => {
   it("[A302] are seen in the workers' rows at the pace of heartbeats: those that moved, and none that was there before", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000), rowWithHeartbeat("w-2", 1_000), workerRow("w-3"));
-    scene.volatile.subscribe("default", scene.ear);
+    scene.volatile.subscribe("default", scene.listener);
     const leave = scene.watch.watchTenant("default");
     await settle();
     expect(scene.names()).toEqual([]);
@@ -80,7 +80,7 @@ describe("heartbeats that other schedulers have taken", () => {
   it("[A302] are not told a second time where the worker is here, nor because something else moved its row", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000));
-    scene.volatile.subscribe("default", scene.ear);
+    scene.volatile.subscribe("default", scene.listener);
     scene.watch.watchTenant("default");
     await settle();
     const here = { tenant: "default", worker: "default/w-1", workerName: "name of w-1", at: 11_000 };
@@ -118,7 +118,7 @@ describe("heartbeats that other schedulers have taken", () => {
   it("[A302] are looked for again after a look that failed, which is a line of the log", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000));
-    scene.volatile.subscribe("default", scene.ear);
+    scene.volatile.subscribe("default", scene.listener);
     scene.watch.watchTenant("default");
     await settle();
     scene.put(rowWithHeartbeat("w-1", 2_000));
@@ -139,7 +139,7 @@ describe("heartbeats that other schedulers have taken", () => {
     await settle();
     expect(scene.reads).toEqual([]);
 
-    const end = scene.volatile.subscribe("default", scene.ear);
+    const end = scene.volatile.subscribe("default", scene.listener);
     scene.watch.reportSignOfLife("default", "default/w-1");
     scene.watch.reportSignOfLife("default", "default/w-1");
     await settle();

@@ -21,9 +21,9 @@ export interface PublishedHeartbeat {
 
 /** What one reader wants, asked before anything is built, and its ears. */
 export interface VolatileListener {
-  /** Null: it hears none. */
-  readonly heartbeat: { wants(workerName: string): boolean; hear(heartbeat: PublishedHeartbeat): void } | null;
-  readonly frame: { wants(workerName: string, type: string): boolean; hear(frame: WireFrameEvent): void } | null;
+  /** Null: it receives none. */
+  readonly heartbeat: { wants(workerName: string): boolean; receive(heartbeat: PublishedHeartbeat): void } | null;
+  readonly frame: { wants(workerName: string, type: string): boolean; receive(frame: WireFrameEvent): void } | null;
 }
 
 type HeartbeatSource = Readonly<Record<"tenant" | "worker" | "workerName", string>> & { readonly at: number };
@@ -58,7 +58,7 @@ export class VolatileEvents {
     const heartbeat = lazyHeartbeat(source, ++here.heartbeatCount, build);
     here.heartbeats.set(source.worker, heartbeat);
     for (const listener of here.listeners)
-      if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.hear(heartbeat);
+      if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.receive(heartbeat);
   }
 
   /** When the last beat of this worker that was told here was stored; before all times where none was. */
@@ -83,7 +83,7 @@ export class VolatileEvents {
     if (here === undefined || here.frameListeners === 0) return;
     let frame: WireFrameEvent | null = null;
     for (const listener of here.listeners)
-      if (listener.frame?.wants(workerName, type) === true) listener.frame.hear((frame ??= build()));
+      if (listener.frame?.wants(workerName, type) === true) listener.frame.receive((frame ??= build()));
   }
 
   /** The returned function ends that. */

@@ -47,10 +47,10 @@ export class StoreConnection {
       settle: (turn) => this.#request(() => inner.settle(turn)),
       events: (query) => this.#request(() => inner.events(query)),
       page: (query) => this.#request(() => inner.page(query)),
-      onHint: (hear) =>
+      onHint: (listener) =>
         inner.onHint((hint) => {
           if (random.chance(lostShare)) return;
-          timeline.after(random.random() * hintDelayMsMax, () => eventLoop.deliver(() => hear(hint)));
+          timeline.after(random.random() * hintDelayMsMax, () => eventLoop.deliver(() => listener(hint)));
         }),
       close: () => inner.close(),
     };

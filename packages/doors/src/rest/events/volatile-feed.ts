@@ -85,7 +85,7 @@ function createHeartbeatFeed(
   };
   return {
     wants,
-    hear(heartbeat) {
+    receive(heartbeat) {
       // Those before it come first, each worker's newest.
       if (endPause !== null) return;
       if (isSlow() || !isCaughtUp()) pause();
@@ -112,7 +112,7 @@ function createFrameFeed(
     wants: (workerName, type) =>
       (onlyWorker === undefined || workerName === onlyWorker) &&
       (frameType === undefined || type === frameType || type.startsWith(`${frameType}.`)),
-    hear(frame) {
+    receive(frame) {
       if (runId !== undefined && !concernsRun(frame, runId)) return;
       if (!hasCapacity()) {
         skipped += 1;
