@@ -45,7 +45,7 @@ export function flagsOf(key: string, { flag }: Pick<SettingRow, "flag">): readon
 
 export const variableOf = (prefix: string, key: string): string => prefix + snakeCase(key).toUpperCase();
 
-const snakeCase = (key: string): string => key.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`);
+const snakeCase = (key: string): string => key.replace(/(?<=[a-z])[A-Z]/g, (character) => `_${character}`);
 
 export type SettingRequest = "run" | "help" | "version";
 

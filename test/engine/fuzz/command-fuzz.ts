@@ -112,7 +112,7 @@ class FuzzedWorkerSession {
     const next = this.pendingCommands.shift();
     const isTold = on !== undefined && this.unansweredDrains.includes(on);
     await Promise.all([
-      on === undefined ? null : this.#send({ type: "worker.heard", ...to, on, isToldAgain: isTold }),
+      on === undefined ? null : this.#send({ type: "worker.heard", ...to, on, isAnotherUnacked: isTold }),
       next === undefined ? null : this.#send({ type: "worker.package", ...to, ...this.#carryOut(next) }),
     ]);
     return on !== undefined || next !== undefined;

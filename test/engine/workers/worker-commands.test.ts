@@ -147,8 +147,8 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
   it("[E120] each of several drains and undrains is over when the worker has acknowledged its own word", async () => {
     const harness = await open();
     const worker = await harness.joinWorker("w", undrainFeatures);
-    const onAnswer = (on: boolean, isToldAgain = false) =>
-      harness.ask({ type: "worker.heard", tenant: "t1", worker: "t1/w", session: worker.session, on, isToldAgain });
+    const onAnswer = (on: boolean, isAnotherUnacked = false) =>
+      harness.ask({ type: "worker.heard", tenant: "t1", worker: "t1/w", session: worker.session, on, isAnotherUnacked });
     await harness.ask(drainCommand("d-1"));
     await harness.ask(drainCommand("u-1", false));
     await harness.ask(drainCommand("d-2"));

@@ -179,7 +179,7 @@ export interface AcknowledgeDrainCommand extends SessionReport {
   readonly type: "worker.heard";
   readonly on: boolean;
   /** The same frame was sent again since, and is not acknowledged yet. */
-  readonly isToldAgain?: boolean;
+  readonly isAnotherUnacked?: boolean;
 }
 
 /** The worker's report about a package (`biz.pkg.event`). */

@@ -157,10 +157,10 @@ function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended:
 async function addFeedbackEvents({ entry, runId, task, node, addEvent, lookup }: NodeFact): Promise<void> {
   const { data } = entry;
   const names = nodeFields(runId, task, node);
-  const said = pickFields(data, ["stage", "progress", "message"]);
-  const state = { stage: defaultStageOfPhase("leased"), ...said, lastUpdatedAt: isoTime(entry.at), ...chainFields(node) };
+  const reported = pickFields(data, ["stage", "progress", "message"]);
+  const state = { stage: defaultStageOfPhase("leased"), ...reported, lastUpdatedAt: isoTime(entry.at), ...chainFields(node) };
   // What a result has overtaken changes nothing of what the node is.
-  if (Object.keys(said).length > 0 && data["isLate"] !== true) addEvent("node.state", { ...names, state }, node);
+  if (Object.keys(reported).length > 0 && data["isLate"] !== true) addEvent("node.state", { ...names, state }, node);
   const revision = numberOf(data["fence"]);
   // One number for everything a fact says: positions grow, and so do the places within one.
   let sequence = entry.position * 1_000;

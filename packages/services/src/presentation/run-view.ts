@@ -47,8 +47,8 @@ function runOriginFields(run: RunRow): Partial<Run> {
 
 /** Whether nothing was heard of a dispatch yet. Acks are stored some time after they come; whoever has spoken has the task. */
 export function isAckPending(task: TaskRow): boolean {
-  const heardAt = readTaskState(task).said?.at;
-  return attemptPhase(task) === "granted" && (heardAt === undefined || heardAt < (task.grantedAt ?? 0));
+  const reportedAt = readTaskState(task).said?.at;
+  return attemptPhase(task) === "granted" && (reportedAt === undefined || reportedAt < (task.grantedAt ?? 0));
 }
 
 export function presentRunEvent(entry: LoggedFact, runId: string): RunEvent {

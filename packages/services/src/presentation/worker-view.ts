@@ -65,7 +65,7 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
     instanceId: instanceIdOf(worker.id),
     bootId: worker.boot,
     tenant: worker.tenant,
-    lastHeartbeatAt: isoTime(lastHeardAt(worker, condition)),
+    lastHeartbeatAt: isoTime(lastSeenAt(worker, condition)),
     queues: [workerQueueOf(worker.id)],
     status: worker.phase,
     ...(worker.phase === "online" && { liveness: livenessOf(worker, context).level }),
@@ -96,12 +96,12 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
   };
 }
 
-const lastHeardAt = (worker: WorkerRow, condition: WorkerCondition): number =>
+const lastSeenAt = (worker: WorkerRow, condition: WorkerCondition): number =>
   Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
 
 function livenessOf(worker: WorkerRow, context: WorkerViewContext): WorkerDiagnostics["liveness"] {
   const heartbeatMs = Math.max(1, context.heartbeatMsOf(worker.tenant, readWorkerDescription(worker).dialect ?? "v2"));
-  const silentMs = Math.max(0, Math.round(context.now - lastHeardAt(worker, readCondition(worker.condition))));
+  const silentMs = Math.max(0, Math.round(context.now - lastSeenAt(worker, readCondition(worker.condition))));
   // A worker without a session is not listened to: by its periods it is as silent as can be.
   return { level: worker.phase === "online" ? livenessAfter(silentMs, heartbeatMs) : "unhealthy", silentMs, heartbeatMs };
 }

@@ -169,10 +169,14 @@ const unshownColumns = {
 } as const;
 
 function liveTaskRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRow {
-  const { feedback: said, iteration: frame } = moment;
+  const { feedback, iteration: frame } = moment;
   const artifacts = moment.artifacts.length === 0 || row === null ? undefined : readTaskState(row).artifacts;
-  const state = { ...(said !== null && { said }), ...(frame !== null && { frame: { index: frame, tries: 0 } }), artifacts };
-  const hasState = said !== null || frame !== null || artifacts !== undefined;
+  const state = {
+    ...(feedback !== null && { said: feedback }),
+    ...(frame !== null && { frame: { index: frame, tries: 0 } }),
+    artifacts,
+  };
+  const hasState = feedback !== null || frame !== null || artifacts !== undefined;
   return {
     ...unshownColumns,
     id: moment.id,

@@ -21,7 +21,7 @@ describe("planted bugs", () => {
     "resume-forgets-unacked": { profile: "session", from: 4, by: ["in-order"] },
     "duplicate-after-resume": { profile: "session", from: 1, by: ["in-order"] },
     "ack-unsettled": { profile: "session", from: 2, by: ["durable"] },
-    "old-socket-heard": { profile: "session", from: 9, by: ["acks", "in-order"] },
+    "old-socket-read": { profile: "session", from: 9, by: ["acks", "in-order"] },
     "resumed-join-forgets": { profile: "session", from: 1, by: ["binding"] },
     "frame-forgets-a-node": { profile: "workflow", from: 1, by: ["frames"] },
     "next-answered-twice": { profile: "workflow", from: 1, by: ["chains"] },

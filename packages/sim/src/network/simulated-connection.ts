@@ -159,9 +159,9 @@ export class SimulatedConnection {
   }
 
   /** One end sees the end of it, the other never hears. */
-  disconnectOneEnd(told: ConnectionSide): void {
+  disconnectOneEnd(notified: ConnectionSide): void {
     this.#goSilent();
-    this.end(told).markClosed(1006, "the network is gone");
+    this.end(notified).markClosed(1006, "the network is gone");
   }
 
   /** The worker sees the end of it at once; what it had sent still arrives, but late, and then the scheduler sees the end too. */

@@ -18,7 +18,7 @@ export interface HandlerBehaviour {
 /** What a simulated handler reads from its parameters. */
 export interface HandlerScript {
   /** One per attempt; the last one stays. */
-  readonly moods: readonly HandlerBehaviour[];
+  readonly behaviours: readonly HandlerBehaviour[];
   /** The node's concurrency key and its limit, repeated here so that an onlooker sees them at the handler. */
   readonly key: string | null;
   readonly limit: number;
@@ -44,10 +44,10 @@ export interface MiddlewareScript {
 /** The name of the parameter. */
 const handlerScriptParameter = "sim";
 
-export function writeHandlerScript({ moods, wrap, ...rest }: HandlerScript): JsonObject {
+export function writeHandlerScript({ behaviours, wrap, ...rest }: HandlerScript): JsonObject {
   return {
     [handlerScriptParameter]: {
-      moods: moods.map((behaviour) => ({ ...behaviour })),
+      behaviours: behaviours.map((behaviour) => ({ ...behaviour })),
       ...rest,
       ...(wrap !== undefined && { wrap: { ...wrap } }),
     },
@@ -59,7 +59,7 @@ export function readHandlerScript(params: JsonObject): HandlerScript {
 }
 
 export function behaviourOfAttempt(script: HandlerScript, attempt: number): HandlerBehaviour {
-  const behaviour = script.moods[Math.min(attempt, script.moods.length) - 1];
+  const behaviour = script.behaviours[Math.min(attempt, script.behaviours.length) - 1];
   if (behaviour === undefined) throw new Error("node has no handler behaviour");
   return behaviour;
 }

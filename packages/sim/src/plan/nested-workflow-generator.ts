@@ -112,11 +112,11 @@ class NestedWorkflowGenerator {
     const affinity =
       !hasKey && random.chance(0.1) ? { key: `a${random.integerBelow(3)}`, mode: random.pick(["sticky", "preferred"]) } : null;
     const id = this.#newId();
-    const { policy, moods } = this.#generatePolicyAndBehaviours(times);
+    const { policy, behaviours } = this.#generatePolicyAndBehaviours(times);
     return {
       ...nodeSkeleton(id, random.pick(nodeTypes), count, "results.out", keeps),
       parameters: writeHandlerScript({
-        moods,
+        behaviours,
         key,
         limit: key === null ? 0 : concurrencyLimitOfKey(key),
         name: `n${Number(id.slice(-4))}`,
@@ -140,7 +140,7 @@ class NestedWorkflowGenerator {
     const middlewares = Array.from({ length: count }, () => {
       const calls = times * 2 > nodeRunsMax ? 1 : Number(random.pickWeighted({ 0: 1.5, 1: 6, 2: 2, 3: 1 }));
       const id = this.#newId();
-      const { policy, moods, attempts } = this.#generatePolicyAndBehaviours(times, 2);
+      const { policy, behaviours, attempts } = this.#generatePolicyAndBehaviours(times, 2);
       const isHasty = !this.#alwaysSucceeds && !this.#options.isTimeIndependent && random.chance(0.2);
       const wrap: MiddlewareScript = {
         calls,
@@ -153,7 +153,7 @@ class NestedWorkflowGenerator {
       return {
         ...nodeSkeleton(id, middlewareTypeOf(random.pick(nodeTypes)), 0, random.chance(0.25) ? "results.out" : null),
         role: "middleware",
-        parameters: writeHandlerScript({ moods, key: null, limit: 0, name: `m${Number(id.slice(-4))}`, wrap }),
+        parameters: writeHandlerScript({ behaviours, key: null, limit: 0, name: `m${Number(id.slice(-4))}`, wrap }),
         policy,
       };
     });
@@ -207,19 +207,19 @@ class NestedWorkflowGenerator {
   #generatePolicyAndBehaviours(
     times: number,
     attemptsMax = 4,
-  ): { readonly policy: JsonRecord; readonly moods: readonly HandlerBehaviour[]; readonly attempts: number } {
+  ): { readonly policy: JsonRecord; readonly behaviours: readonly HandlerBehaviour[]; readonly attempts: number } {
     const random = this.#random;
     const { scale, isTimeIndependent } = this.#options;
     const maxAttempts = random.chance(0.4) ? random.integerBetween(2, attemptsMax) : 1;
     const backoffMs = random.pick([0, 200 * scale]);
-    const moods = Array.from({ length: random.integerBetween(1, 2) }, () => this.#generateBehaviour());
-    const isHanging = moods.some(({ kind }) => kind === "hanging");
+    const behaviours = Array.from({ length: random.integerBetween(1, 2) }, () => this.#generateBehaviour());
+    const isHanging = behaviours.some(({ kind }) => kind === "hanging");
     const isTimed = !isTimeIndependent && !this.#alwaysSucceeds && random.chance(0.1);
     const timeoutMs = isHanging || isTimed ? Math.round(random.integerBetween(1_000, 6_000) * scale) : null;
-    const longestMs = Math.max(...moods.map(({ ms }) => ms), timeoutMs ?? 0);
+    const longestMs = Math.max(...behaviours.map(({ ms }) => ms), timeoutMs ?? 0);
     this.#workMs += times * maxAttempts * (this.#options.maxDeliveries * longestMs + backoffMs * 8 + 200);
     return {
-      moods,
+      behaviours,
       attempts: maxAttempts,
       policy: {
         ...(maxAttempts > 1 && { retry: { maxAttempts, backoffMs } }),

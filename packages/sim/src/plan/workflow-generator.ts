@@ -86,7 +86,7 @@ function generateNode(random: SeededRandom, at: number, count: number, options: 
     package: simPackage,
     label: `node ${at}`,
     position: { x: 0, y: 0 },
-    parameters: writeHandlerScript({ moods: behaviours, key, limit: key === null ? 0 : concurrencyLimitOfKey(key) }),
+    parameters: writeHandlerScript({ behaviours, key, limit: key === null ? 0 : concurrencyLimitOfKey(key) }),
     policy,
     ui: {
       inputPorts: Array.from({ length: count }, (_, from) => ({

@@ -14,7 +14,7 @@ export const sessionMutants = {
   /** A result is acked when it arrives. */
   "ack-unsettled": "session",
   /** A socket that another has taken the place of is still heard. */
-  "old-socket-heard": "session",
+  "old-socket-read": "session",
   /** A worker that resumes is taken for one that holds nothing. */
   "resumed-join-forgets": "session",
 } as const;
@@ -70,7 +70,7 @@ export class SessionMutator {
   /** Stands between the session server and one socket. */
   wrapSocket(socket: WorkerSocket, openSession: (socket: WorkerSocket) => WorkerSocketEvents): WorkerSocketEvents {
     const close = (code: number, reason: string): void => {
-      if (this.#mutant !== "old-socket-heard" || !reason.includes("superseded")) socket.close(code, reason);
+      if (this.#mutant !== "old-socket-read" || !reason.includes("superseded")) socket.close(code, reason);
     };
     const handlers = openSession(
       Object.create(socket, {
@@ -138,7 +138,7 @@ export class SessionMutator {
         if (isNext && frame.type.startsWith("biz.exec.result")) socket.send(createEarlyAck(frame, session.earlyAck));
         return handlers.message(data, isBinary);
       }
-      case "old-socket-heard":
+      case "old-socket-read":
         return (session.handlers ?? handlers).message(data, isBinary);
       case "resumed-join-forgets":
         return handlers.message(data, isBinary);

@@ -86,7 +86,7 @@ export class MemoryTables {
     if (there === undefined || compareChunks(there, chunk) !== 0) this.#chunks.add(chunk.task, Object.freeze({ ...chunk }));
   }
 
-  /** The same letter is kept once. */
+  /** The same message is stored once. */
   putMail(mail: Mail): void {
     const isSame = ({ replica, epoch, id }: Mail) => replica === mail.replica && epoch === mail.epoch && id === mail.id;
     if (!this.mail.some(isSame)) this.mail.push(mail);

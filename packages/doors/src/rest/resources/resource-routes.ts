@@ -209,7 +209,7 @@ function presentResource(record: ResourceRecord): Resource {
 
 /** As a name that can be shown and sent; a form may hold anything. */
 const sanitizeFilename = (filename: string): string => {
-  const clean = [...filename.toWellFormed()].filter((letter) => letter >= " " && letter !== "\u007f").join("");
+  const clean = [...filename.toWellFormed()].filter((character) => character >= " " && character !== "\u007f").join("");
   return clean.slice(0, 255) || "file";
 };
 

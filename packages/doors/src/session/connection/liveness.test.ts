@@ -96,9 +96,9 @@ describe("heartbeats, silence and drains", () => {
     const heard = engine.commands.filter(({ type }) => type === "worker.heard");
     const word = { type: "worker.heard", tenant: "default", worker: "default/w-1", session };
     expect(heard).toEqual([
-      { ...word, on: true, isToldAgain: true },
-      { ...word, on: false, isToldAgain: false },
-      { ...word, on: true, isToldAgain: false },
+      { ...word, on: true, isAnotherUnacked: true },
+      { ...word, on: false, isAnotherUnacked: false },
+      { ...word, on: true, isAnotherUnacked: false },
     ]);
   });
 

@@ -123,12 +123,12 @@ export class OutboundFrames {
   }
 
   /** Whether the acknowledged frame was a drain (`on`) or an undrain, and whether another of the same kind is unacked; null: it was neither. */
-  takeAckedDrain(id: string | undefined): { readonly on: boolean; readonly isToldAgain: boolean } | null {
+  takeAckedDrain(id: string | undefined): { readonly on: boolean; readonly isAnotherUnacked: boolean } | null {
     if (id === undefined) return null;
     const on = this.#unackedDrains.get(id);
     if (on === undefined) return null;
     this.#unackedDrains.delete(id);
-    return { on, isToldAgain: [...this.#unackedDrains.values()].includes(on) };
+    return { on, isAnotherUnacked: [...this.#unackedDrains.values()].includes(on) };
   }
 
   /** The frame has the command's own id, so that a refusal names the command. The engine sends open commands again with every resume. */

@@ -88,8 +88,8 @@ export function answerCall(
   const code = refusal?.code ?? null;
   const others = (readTaskState(caller).calls ?? []).filter((one) => one !== call);
   const isWaiting = others.some((one) => isOpen(one) && one.fence === caller.fence);
-  const isTold = deliverNextAnswer(work, caller, node.id, buildNextAnswer(work, call, target, refusal), isWaiting);
-  const answer = { code, ...(refusal !== null && { message: refusal.message }), ...(!isTold && { isOwed: true as const }) };
+  const isDelivered = deliverNextAnswer(work, caller, node.id, buildNextAnswer(work, call, target, refusal), isWaiting);
+  const answer = { code, ...(refusal !== null && { message: refusal.message }), ...(!isDelivered && { isOwed: true as const }) };
   const answered = withCalls(work, node, caller, [...others, { ...call, due: null, answer }]);
   work.put(answered);
   if (!isWaiting) setAttemptWaiting(work, caller, false);

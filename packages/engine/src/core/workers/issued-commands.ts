@@ -115,11 +115,11 @@ export function handleDrainAck(work: UnitOfWork, report: AcknowledgeDrainCommand
 /** An acknowledgement also covers what was sent before it: drains that reverted each other on their way here are never sent. */
 function acknowledgedDrains(
   row: WorkerRow,
-  { on, isToldAgain = false }: AcknowledgeDrainCommand,
+  { on, isAnotherUnacked = false }: AcknowledgeDrainCommand,
 ): (order: OpenCommand) => boolean {
   const drains = (readCondition(row.condition).orders ?? []).filter(({ order }) => !isPackageCommand(order));
   const isIt = ({ order }: OpenCommand): boolean => order.type === (on ? "drain" : "undrain");
-  const last = isToldAgain ? drains.findIndex(isIt) : drains.findLastIndex(isIt);
+  const last = isAnotherUnacked ? drains.findIndex(isIt) : drains.findLastIndex(isIt);
   const acknowledged = new Set(drains.slice(0, last + 1).map(({ id }) => id));
   return ({ id }) => acknowledged.has(id);
 }

@@ -39,17 +39,17 @@ export class ReadsAgreeWithLog extends Checker {
   }
 
   #checkRun({ asOf, where }: PendingRead, view: ShownRun): void {
-    const told = this.#projectUpTo(view.runId, asOf);
+    const projected = this.#projectUpTo(view.runId, asOf);
     const as = `${where}, true at ${asOf}`;
     this.checkedCount++;
-    if (told === undefined) return this.fail(`run ${view.runId} is shown ${as}, and the log does not know it`, view.runId);
+    if (projected === undefined) return this.fail(`run ${view.runId} is shown ${as}, and the log does not know it`, view.runId);
     const isOpen = view.status === "queued" || view.status === "running";
-    if (isOpen ? told.endStatus !== null : told.endStatus !== view.status)
-      return this.fail(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, view.runId);
-    if (view.status === "queued" && told.isStarted)
+    if (isOpen ? projected.endStatus !== null : projected.endStatus !== view.status)
+      return this.fail(`run ${view.runId} is ${view.status} ${as}; the log says ${projected.endStatus ?? "open"}`, view.runId);
+    if (view.status === "queued" && projected.isStarted)
       return this.fail(`run ${view.runId} is queued ${as}; the log says started`, view.runId);
     for (const node of view.nodes ?? []) {
-      const problem = findNodeProblem(told, node);
+      const problem = findNodeProblem(projected, node);
       if (problem !== null) return this.fail(`${node.taskId} ${problem} ${as}`, node.taskId);
     }
   }
@@ -58,10 +58,10 @@ export class ReadsAgreeWithLog extends Checker {
 function findNodeProblem(run: ProjectedRun, node: ShownNode): string | null {
   const task = run.tasks.get(node.taskId);
   const isUp = task !== undefined && (task.worker !== null || task.isHosting);
-  const says = task === undefined ? "nothing of it" : (task.endStatus ?? (isUp ? "running" : "queued"));
+  const inLog = task === undefined ? "nothing of it" : (task.endStatus ?? (isUp ? "running" : "queued"));
   const unborn = run.endStatus === null ? "queued" : run.endStatus === "succeeded" ? "skipped" : "cancelled";
-  const expected = task === undefined ? unborn : says;
-  if (node.status !== expected) return `is ${node.status}; the log says ${says}`;
+  const expected = task === undefined ? unborn : inLog;
+  if (node.status !== expected) return `is ${node.status}; the log says ${inLog}`;
   if (task === undefined || task.fence === 0) return null;
   if (node.fence !== task.fence) return `is under fence ${node.fence}; the log says ${task.fence}`;
   if (node.attempt !== task.attempt) return `is at attempt ${node.attempt}; the log says ${task.attempt}`;

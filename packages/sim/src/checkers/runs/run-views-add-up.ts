@@ -34,8 +34,8 @@ export class RunViewsAddUp extends Checker {
       const shown = nodes.map((node) => `${node.nodeId} ${node.taskId}`);
       // A run larger than one page shows only the nodes up to its cursor.
       const behind = run.nodesNextCursor ?? null;
-      const told = requested.nodes.filter((node) => behind === null || `${runId}.${node.ordinal}` <= behind);
-      const planned = told.map((node) => `${node.id} ${runId}.${node.ordinal}`);
+      const onPage = requested.nodes.filter((node) => behind === null || `${runId}.${node.ordinal}` <= behind);
+      const planned = onPage.map((node) => `${node.id} ${runId}.${node.ordinal}`);
       if (shown.slice(0, planned.length).join() !== planned.join())
         return this.fail(`run ${runId} shows the nodes ${shown.join()} and was requested with ${planned.join()}`, runId);
       if (new Set(shown).size !== shown.length) return this.fail(`run ${runId} shows a task twice: ${shown.join()}`, runId);

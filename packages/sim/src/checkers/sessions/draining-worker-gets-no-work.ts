@@ -12,7 +12,7 @@ const missedHeartbeatsMax = 4;
 export class DrainingWorkerGetsNoWork extends Checker {
   /** Who was told to drain, by session, and what was sent to it after that. */
   readonly #drainers = new Map<string, { readonly worker: string; readonly connection: string; heartbeatAt: TrueTime }>();
-  readonly #late = new Map<string, { readonly worker: string; readonly told: string }>();
+  readonly #late = new Map<string, { readonly worker: string; readonly connection: string }>();
   /** Draining before the turn that is being read, by worker. */
   readonly #before = new Set<string>();
 
@@ -32,7 +32,7 @@ export class DrainingWorkerGetsNoWork extends Checker {
     if (!this.#drainers.has(sessionKey)) return;
     for (const { attempt } of dispatches) {
       this.checkedCount++;
-      if (!this.projection.grants.has(attempt)) this.#late.set(attempt, { worker: workerKey, told: connection });
+      if (!this.projection.grants.has(attempt)) this.#late.set(attempt, { worker: workerKey, connection });
     }
   }
 
@@ -44,7 +44,7 @@ export class DrainingWorkerGetsNoWork extends Checker {
       this.#late.delete(attempt);
       if (this.#before.has(sent.worker) && this.projection.workers.get(sent.worker)?.isDraining === true)
         return this.fail(
-          `${attempt} was granted at position ${position} and sent to ${sent.worker} on ${sent.told}, which had been told to drain`,
+          `${attempt} was granted at position ${position} and sent to ${sent.worker} on ${sent.connection}, which had been told to drain`,
           task,
           sent.worker,
         );

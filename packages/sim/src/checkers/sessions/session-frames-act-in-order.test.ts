@@ -76,7 +76,7 @@ describe("in order", () => {
 
     expect(passesChecker(feedbackRecorded(once()), "in-order")).toBe(true);
     expect(violationOf(feedbackRecorded(feedbackRecorded(once())), "in-order")).toContain(
-      "is the 2. word of feedback of r1.0#10, of which 1 came",
+      "is the 2. feedback report of r1.0#10, of which 1 came",
     );
     expect(passesChecker(feedbackRecorded(feedbackRecorded(anew)), "in-order")).toBe(true);
   });

@@ -23,7 +23,7 @@ export class SessionFramesActInOrder extends Checker {
   /** Output chunks that were delivered, as `<task>#<fence> "<text>"`. */
   readonly #deliveredChunks = new Set<string>();
   /** Feedback frames that were delivered, and feedback facts in the log, by `<task>#<fence>`. */
-  readonly #feedbackCounts = new Map<string, { readonly frames: Set<string>; told: number }>();
+  readonly #feedbackCounts = new Map<string, { readonly frames: Set<string>; reported: number }>();
   /** The first generation uses up numbers without sending them. */
   readonly #workersSkippingNumbers = new Set<string>();
 
@@ -93,17 +93,17 @@ export class SessionFramesActInOrder extends Checker {
       this.#deliveredChunks.add(chunk);
   }
 
-  #feedbackOf(task: string, fence: unknown): { readonly frames: Set<string>; told: number } {
-    return getOrCreate(this.#feedbackCounts, `${task}#${String(fence)}`, () => ({ frames: new Set<string>(), told: 0 }));
+  #feedbackOf(task: string, fence: unknown): { readonly frames: Set<string>; reported: number } {
+    return getOrCreate(this.#feedbackCounts, `${task}#${String(fence)}`, () => ({ frames: new Set<string>(), reported: 0 }));
   }
 
   #checkFeedbackFact({ data, position, tenant, task }: ObservedFact): void {
     if (this.world.isLegacyWorker(this.projection.task(task)?.worker ?? "")) return;
     const one = this.#feedbackOf(task, data["fence"]);
     this.checkedCount++;
-    if (++one.told > one.frames.size)
+    if (++one.reported > one.frames.size)
       this.fail(
-        `position ${position} of ${tenant} is the ${one.told}. word of feedback of ${task}#${String(data["fence"])}, of which ` +
+        `position ${position} of ${tenant} is the ${one.reported}. feedback report of ${task}#${String(data["fence"])}, of which ` +
           `${one.frames.size} came`,
         task,
       );

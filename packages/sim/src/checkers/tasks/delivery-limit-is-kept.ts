@@ -32,12 +32,15 @@ export class DeliveryLimitIsKept extends Checker {
     }
     if (type === "task.retrying") this.#counts.delete(id);
     if (type === "task.failed") {
-      const told = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
+      const reported = (data["error"] as { details?: { deliveries?: unknown } } | undefined)?.details?.deliveries;
       // A failed host reports the error of its middleware.
-      if (typeof told !== "number" || isRunByOtherTasks(node, id)) return;
+      if (typeof reported !== "number" || isRunByOtherTasks(node, id)) return;
       this.checkedCount++;
-      if (told < count.least || told > count.most || (told < limit && limit !== Number.POSITIVE_INFINITY))
-        this.fail(`${where}: ${id} failed after ${told} grants, counted ${count.least} to ${count.most}, ${limit} allowed`, id);
+      if (reported < count.least || reported > count.most || (reported < limit && limit !== Number.POSITIVE_INFINITY))
+        this.fail(
+          `${where}: ${id} failed after ${reported} grants, counted ${count.least} to ${count.most}, ${limit} allowed`,
+          id,
+        );
     }
   }
 }

@@ -28,7 +28,7 @@ interface StaleReport {
 
 export class StaleReportsChangeNothing extends Checker {
   /** Reports that were delivered to a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
-  readonly #said = new Map<string, Set<string>>();
+  readonly #delivered = new Map<string, Set<string>>();
   readonly #announced = new Set<string>();
   readonly #stopped = new Set<string>();
   #staleReports: StaleReport[] = [];
@@ -70,12 +70,12 @@ export class StaleReportsChangeNothing extends Checker {
     if (task.fence !== fence) return this.fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, id);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
       return this.fail(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, id);
-    const reports = this.#said.get(attempt) ?? new Set();
+    const reports = this.#delivered.get(attempt) ?? new Set();
     const report = `${reportByFact[type]} ${task.worker}`;
     const granted = this.projection.grants.get(attempt)?.boot;
     const isReported = reports.has(`${report} ${task.boot}`) || reports.has(`${report} ${granted}`);
     // A dialect without fences names the dispatch it answers, which may be an earlier one of the same task.
-    const isReportedForAnyFence = this.world.isLegacyWorker(task.worker) && this.#said.get(id)?.has(report) === true;
+    const isReportedForAnyFence = this.world.isLegacyWorker(task.worker) && this.#delivered.get(id)?.has(report) === true;
     if (!isReported && !isReportedForAnyFence)
       this.fail(`${where}: ${task.worker} (boot ${task.boot}) never reported that for attempt ${attempt}`, id);
   }
@@ -84,7 +84,7 @@ export class StaleReportsChangeNothing extends Checker {
   #checkLateFact({ task: id, fence, attempt, where }: ObservedFact): void {
     const last = this.projection.task(id)?.fence;
     if (last !== fence) return this.fail(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, id);
-    const isReported = [...(this.#said.get(attempt) ?? [])].some((word) => word.startsWith("feedback "));
+    const isReported = [...(this.#delivered.get(attempt) ?? [])].some((word) => word.startsWith("feedback "));
     if (!isReported) this.fail(`${where}: no worker ever reported that for attempt ${attempt}`, id);
   }
 
@@ -93,8 +93,9 @@ export class StaleReportsChangeNothing extends Checker {
     if (frame.type === "control.register" && JSON.stringify(frame.payload).includes('"cancel"'))
       this.#announced.add(frame.connection);
     for (const { of, task, fence, attempt, outcome } of frame.reports) {
-      getOrCreate(this.#said, attempt, () => new Set<string>()).add(`${outcome} ${worker} ${frame.boot}`);
-      if (this.world.isLegacyWorker(worker)) getOrCreate(this.#said, task, () => new Set<string>()).add(`${outcome} ${worker}`);
+      getOrCreate(this.#delivered, attempt, () => new Set<string>()).add(`${outcome} ${worker} ${frame.boot}`);
+      if (this.world.isLegacyWorker(worker))
+        getOrCreate(this.#delivered, task, () => new Set<string>()).add(`${outcome} ${worker}`);
       // The log may lag behind, so what is stale there is stale for certain. A process that was replaced gets no answer.
       const isStale = (this.projection.task(task)?.fence ?? 0) > fence;
       if (isStale && of !== "feedback" && seq !== null && this.sessions.isNewest(frame))

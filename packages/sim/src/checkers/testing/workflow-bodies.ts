@@ -3,7 +3,7 @@
 type Data = Readonly<Record<string, unknown>>;
 
 const defaultNode = { type: "sim.step", package: { name: "sim", version: "1.0.0" } };
-const succeedingBehaviour = { sim: { moods: [{ kind: "quick", ms: 0 }], key: null, limit: 0 } };
+const succeedingBehaviour = { sim: { behaviours: [{ kind: "quick", ms: 0 }], key: null, limit: 0 } };
 export const workflowNode = (id: string, more: Data = {}): Data => ({
   id,
   ...defaultNode,

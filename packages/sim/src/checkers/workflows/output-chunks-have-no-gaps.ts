@@ -9,7 +9,7 @@ import type { OutputChunkPage } from "../../observation/observation.ts";
 
 export class OutputChunksHaveNoGaps extends Checker {
   /** By `<task>#<fence>`: the next number, and all the log has pointed to. */
-  readonly #told = new Map<string, { next: number; readonly numbers: Set<number> }>();
+  readonly #printed = new Map<string, { next: number; readonly numbers: Set<number> }>();
   /** By `<task>#<fence>`: the sessions in which it spoke. */
   readonly #feedbackSessions = new Map<string, Set<string>>();
 
@@ -27,7 +27,7 @@ export class OutputChunksHaveNoGaps extends Checker {
     const chunks = data["chunks"] as { readonly first: number; readonly count: number } | undefined;
     const holder = this.projection.grants.get(name)?.worker ?? "";
     if (type !== "task.feedback" || chunks === undefined || this.world.isLegacyWorker(holder)) return;
-    const one = getOrCreate(this.#told, name, () => ({ next: 0, numbers: new Set<number>() }));
+    const one = getOrCreate(this.#printed, name, () => ({ next: 0, numbers: new Set<number>() }));
     const where = `position ${position} of ${tenant}: ${name} prints ${chunks.first} and ${chunks.count - 1} more`;
     this.checkedCount++;
     if (chunks.first < one.next) return this.fail(`${where} after ${one.next - 1}`, task);
@@ -48,7 +48,7 @@ export class OutputChunksHaveNoGaps extends Checker {
         rows.add(first + at);
       }
     }
-    const numbers = this.#told.get(name)?.numbers;
+    const numbers = this.#printed.get(name)?.numbers;
     if (numbers === undefined) return;
     const gone = [...numbers].find((number) => !rows.has(number));
     if (gone !== undefined) return this.fail(`the log points to chunk ${gone} of ${name}, and it is not stored`, task);

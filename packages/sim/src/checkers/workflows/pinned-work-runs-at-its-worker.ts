@@ -57,10 +57,10 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
       if (owner !== worker)
         return this.fail(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, task, worker);
       const granted = this.#grants.get(attempt) ?? Number.NaN;
-      const told = this.#gone.get(`${tenant}/${resource}`)?.find(({ from, to }) => from < granted && granted < to);
-      if (told !== undefined)
+      const gone = this.#gone.get(`${tenant}/${resource}`)?.find(({ from, to }) => from < granted && granted < to);
+      if (gone !== undefined)
         return this.fail(
-          `position ${granted} grants ${task}, and position ${told.from} says that ${resource} is gone`,
+          `position ${granted} grants ${task}, and position ${gone.from} says that ${resource} is gone`,
           task,
           worker,
         );

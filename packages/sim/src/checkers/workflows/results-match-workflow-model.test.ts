@@ -7,7 +7,7 @@ import { predictOutcomes as expectOf } from "./results-match-workflow-model.ts";
 
 const startRunBody = (workflow: object, more: object = {}) => ({ workflow, clientId: "c", ...more }) as unknown as StartRunBody;
 const nodeWithBehaviour = (kind: string) => ({
-  parameters: { sim: { moods: [{ kind, ms: 0 }], key: null, limit: 0, name: "n" } },
+  parameters: { sim: { behaviours: [{ kind, ms: 0 }], key: null, limit: 0, name: "n" } },
 });
 const edge = (from: string, to: string) => ({ source: { node: from, port: "out" }, target: { node: to, port: "in0" } });
 
@@ -35,7 +35,7 @@ describe("the model", () => {
       policy: { retry: { maxAttempts: 2 } },
       parameters: {
         sim: {
-          moods: [
+          behaviours: [
             { kind: "throwing", ms: 0 },
             { kind: "quick", ms: 0 },
           ],

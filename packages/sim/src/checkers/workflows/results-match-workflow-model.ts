@@ -70,7 +70,7 @@ function allNodesOf({ workflow }: StartRunBody): StartRunNode[] {
 function alwaysSucceeds(node: StartRunNode): boolean {
   const script = handlerScriptOf(node);
   const isGood =
-    script === undefined || script.moods.every(({ kind }) => kind === "quick" || kind === "slow" || kind === "chatty");
+    script === undefined || script.behaviours.every(({ kind }) => kind === "quick" || kind === "slow" || kind === "chatty");
   return isGood && script?.wrap?.isForgiving !== true;
 }
 
@@ -85,7 +85,7 @@ function dependsOnTime(node: StartRunNode): boolean {
     queueTimeoutMs !== undefined ||
     containerParameterOf(node)?.timeoutSeconds !== undefined ||
     (script?.wrap?.timeoutMs ?? null) !== null ||
-    script?.moods.some(({ kind }) => kind === "killing") === true
+    script?.behaviours.some(({ kind }) => kind === "killing") === true
   );
 }
 

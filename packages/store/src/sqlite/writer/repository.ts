@@ -51,7 +51,7 @@ export class SqliteRepository {
   readonly #taskQueueClocks = new Map<QueueName, number>();
   /** By the columns that change: rows change in few ways. */
   readonly #updates = mapKinds(() => new Map<number, StatementSync>());
-  /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
+  /** Only this writer leaves mail here: once the box was seen empty, it stays empty until the next message. */
   isMailEmpty = false;
   /** Runs that are noted for the index of words. */
   unindexedRuns: number;
