@@ -8,7 +8,7 @@ const stepContext = { root: process.cwd(), node: process.execPath, env: process.
 const nodeStep = (name: string, code: string) => ({ name, words: [process.execPath, "-e", code] });
 
 describe("the steps of the check", () => {
-  it("[H7] ticks what passed, crosses what failed, and shows the output of the failed one only", async () => {
+  it("[H7] npm run check marks passed and failed steps and shows the output of failed steps only", async () => {
     const said: string[] = [];
 
     const failed = await runSteps(
@@ -23,7 +23,7 @@ describe("the steps of the check", () => {
     expect(said.join("\n")).not.toContain("quiet");
   });
 
-  it("[H7] fails a step whose tool does not exist or was killed, and still runs the others", async () => {
+  it("[H7] a check step whose tool does not exist or was killed fails, and the other steps still run", async () => {
     const said: string[] = [];
 
     const failed = await runSteps(
@@ -42,7 +42,7 @@ describe("the steps of the check", () => {
     expect(said.join("\n")).toContain("✓ good");
   });
 
-  it("[H7] runs two steps at a time", async () => {
+  it("[H7] npm run check runs two steps at a time", async () => {
     const root = writeTemporaryTree({ "a.txt": "" });
     // Each of the two waits for the file of the other: one after the other, the first would give up.
     const meet = (mine: string, other: string) =>
@@ -57,7 +57,7 @@ describe("the steps of the check", () => {
     expect(failed).toEqual([]);
   });
 
-  it("[H7] checks the types of every package that has a configuration of its own", () => {
+  it("[H7] npm run check checks the types of every package that has its own tsconfig.json", () => {
     const root = writeTemporaryTree({ "tsconfig.json": "{}", "apps/console/tsconfig.json": "{}", "apps/cli/package.json": "{}" });
 
     const names = listSteps({ root, node: "node" }).map(({ name }) => name);

@@ -45,29 +45,29 @@ const checkWithFiles = (files: Record<string, string>) => checkDocs(writeTempora
 const checkWithRow = (...cells: string[]) => checkWithFiles({ "docs/requirements.md": table(met, row(...cells)) });
 
 describe("the rules of the spec", () => {
-  it("[H15] are content when each has a test and each cited one exists", () => {
+  it("[H15] the docs check accepts a spec in which each rule has a test and each cited rule exists", () => {
     expect(checkWithFiles({})).toEqual([]);
   });
 
-  it("[H15] must exist when a test cites them", () => {
+  it("[H15] the docs check reports a test that cites a rule the spec does not have", () => {
     expect(checkWithFiles({ "test/b.test.ts": 'it("[L1, L7] ends twice", run);' })).toEqual([
       "test/b.test.ts:1: cites rule L7, which docs/spec.md does not have",
     ]);
   });
 
-  it("[H15] must be cited by a test unless they are planned", () => {
+  it("[H15] the docs check reports a rule that no test cites, unless it is marked as planned", () => {
     expect(checkWithFiles({ "docs/spec.md": `${spec}\n| L8 | Untested. |\n` })).toEqual([
       expect.stringContaining("no test title begins with [L8]"),
     ]);
   });
 
-  it("[H15] are no longer planned once a test cites them", () => {
+  it("[H15] the docs check reports a rule that is marked as planned although a test cites it", () => {
     expect(checkWithFiles({ "test/b.test.ts": 'it("[L2] is here", run);' })).toEqual([
       expect.stringContaining("marked (planned), but a test"),
     ]);
   });
 
-  it("[H15] have one place each", () => {
+  it("[H15] the docs check reports a rule that is in the spec twice", () => {
     expect(checkWithFiles({ "docs/spec.md": `${spec}\n- L1: again\n` })).toEqual([
       expect.stringContaining("rule L1 is already on line 5"),
     ]);
@@ -75,13 +75,13 @@ describe("the rules of the spec", () => {
 });
 
 describe("the rows of the requirements", () => {
-  it("[H16] may name a test whose title is partly computed", () => {
+  it("[H16] a requirements row may name a test whose title is partly computed", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on sqlite today", "met")).toEqual([]);
     expect(checkWithRow("R0-002", "1", "Fair", "R3", "`[R3] knows this as a word`", "met")).toEqual([]);
     expect(checkWithRow("R0-002", "1", "Fair", "Q1, L1", "[Q1] fair queues<br>[L1] ends a lease", "met")).toEqual([]);
   });
 
-  it("[H16] fail when they name a test or a rule that does not exist, whatever their state", () => {
+  it("[H16] the docs check reports a requirements row that names a missing test or rule, whatever the state of the row", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "L1", "[L1] ends", "met")).toEqual([
       expect.stringContaining('does not exist: "[L1] ends"'),
     ]);
@@ -91,7 +91,7 @@ describe("the rows of the requirements", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "K1", "", "not yet")).toEqual([expect.stringContaining("names rule K1")]);
   });
 
-  it("[H16] are met by a rule and a test, and by no planned rule", () => {
+  it("[H16] a requirements row with the state met needs a rule and a test, and the rule must not be only planned", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "", "[L1] ends a lease", "met")).toEqual([
       expect.stringContaining("needs a rule and a test"),
     ]);
@@ -101,7 +101,7 @@ describe("the rows of the requirements", () => {
     ]);
   });
 
-  it("[H16] give a reason when decided otherwise, and know three states", () => {
+  it("[H16] a requirements row has one of three states, and 'decided otherwise' needs a reason", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise: it is a drawing")).toEqual([]);
     expect(checkWithRow("R0-002", "1", "Fair", "", "", "not yet")).toEqual([]);
     expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise:")).toEqual([
@@ -113,7 +113,7 @@ describe("the rows of the requirements", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "", "", "done")).toEqual([expect.stringContaining('the state "done"')]);
   });
 
-  it("[H16] have six cells, ids of their own, and the columns that were agreed", () => {
+  it("[H16] the requirements table has the agreed columns, and each row has six cells and a unique id", () => {
     expect(checkWithRow("R0-002", "1", "a | b", "", "", "not yet")).toEqual([expect.stringContaining("7 cells in place of 6")]);
     expect(checkWithRow("R0-001", "1", "again", "", "", "not yet")).toEqual([expect.stringContaining("R0-001 is used twice")]);
     expect(checkWithFiles({ "docs/requirements.md": "| id | what |\n|---|---|\n| 1 | a |\n" })).toEqual([
@@ -122,13 +122,13 @@ describe("the rows of the requirements", () => {
     ]);
   });
 
-  it("[H16] leave other tables alone", () => {
+  it("[H16] the docs check ignores other tables in docs/requirements.md", () => {
     expect(checkWithFiles({ "docs/requirements.md": `${table(met)}\n| seed | rows |\n|---|---|\n| 000 | 1 |\n` })).toEqual([]);
   });
 });
 
 describe("the documents", () => {
-  it("[H15] are named when they are missing", () => {
+  it("[H15] the docs check names each missing document", () => {
     const problems = checkDocs(writeTemporaryTree({ "packages/a/src/a.test.ts": tests }));
 
     expect(problems).toEqual([
@@ -140,7 +140,7 @@ describe("the documents", () => {
     ]);
   });
 
-  it("[H17] and the sources mention no place outside the repository", () => {
+  it("[H17] the docs check reports documents and sources that mention a place outside the repository", () => {
     const args = [
       ["..", "shared", "x.md"].join("/"),
       ["see ", "work", "main"].join("/"),

@@ -19,11 +19,11 @@ describe("the table of packages", () => {
     );
   const valid = ["| packages/graph | workflows | protocol |", "| apps/cli | the CLI | protocol, settings, graph, client |"];
 
-  it("[H21] matches the packages of this repository", () => {
+  it("[H21] the package table in CONTRIBUTING.md matches the packages of this repository", () => {
     expect(checkPackageTable(repositoryRoot)).toEqual([]);
   });
 
-  it("[H21] has a row for every package, and none for a package that does not exist", () => {
+  it("[H21] the package table must have a row for every package and none for a package that does not exist", () => {
     expect(checkRows(...valid)).toEqual([]);
     expect(checkRows(...valid.slice(1))).toEqual(["CONTRIBUTING.md: the table of packages has no row for packages/graph"]);
     expect(checkRows(...valid, "| packages/tools | tools | protocol |")).toEqual([
@@ -31,7 +31,7 @@ describe("the table of packages", () => {
     ]);
   });
 
-  it("[H21] says what a package may import as the check of layers does", () => {
+  it("[H21] the package table must list the same allowed imports as the layers check", () => {
     expect(checkRows("| packages/graph | workflows | engine |", ...valid.slice(1))).toEqual([
       "CONTRIBUTING.md: says that packages/graph may import engine; scripts/checks/layers.ts says protocol",
     ]);
@@ -56,16 +56,16 @@ describe("the glossary", () => {
       }),
     );
 
-  it("[H22] accepts words of identifiers, in one or in two words, in the singular", () => {
+  it("[H22] the glossary check accepts a term of one or two words, in the singular, that occurs in identifiers", () => {
     expect(checkWords("lease", "dead letter", "run")).toEqual([]);
   });
 
-  it("[H22] finds a word that no identifier of the product contains, although a test or a part of a word does", () => {
+  it("[H22] the glossary check reports a term that occurs only in tests or only as part of a longer word in identifiers", () => {
     expect(checkWords("lease", "seat")).toEqual(['docs/architecture.md:6: no identifier of the code contains "seat"']);
     expect(checkWords("ease")).toEqual([expect.stringContaining('contains "ease"')]);
   });
 
-  it("[H22] finds a word twice, more than 35 words, and a glossary that is missing", () => {
+  it("[H22] the glossary check reports a repeated term, more than 35 terms and a missing glossary", () => {
     expect(checkWords("lease", "Lease")).toEqual([expect.stringContaining("in the glossary twice")]);
     expect(checkWords(...Array.from({ length: 36 }, () => "lease"))).toContain(
       "docs/architecture.md: the glossary has 36 words, more than 35; give the others plainer names",
@@ -83,11 +83,11 @@ describe("the walk through the code", () => {
     );
   const step = "1. `packages/engine/src/lease.ts`: `endLease()` calls `runs.commit` and makes a `DeadLetter`.";
 
-  it("[H23] may name functions, members and types of the file that a step begins with", () => {
+  it("[H23] a step in docs/walk.md may name functions, members and types of the file it begins with", () => {
     expect(checkSteps(step)).toEqual([]);
   });
 
-  it("[H23] finds a file or a symbol that does not exist", () => {
+  it("[H23] the check of docs/walk.md reports a file or a symbol that does not exist", () => {
     expect(checkSteps(step, "2. `packages/engine/src/gone.ts`: `endLease`")).toEqual([
       "docs/walk.md:4: packages/engine/src/gone.ts does not exist",
     ]);
@@ -97,7 +97,7 @@ describe("the walk through the code", () => {
     ]);
   });
 
-  it("[H23] finds a step without a file or without a symbol, a walk without steps, and a walk that is missing", () => {
+  it("[H23] the check of docs/walk.md reports a step without a file or a symbol, a walk without steps and a missing walk", () => {
     expect(checkSteps("1. Then `endLease` is called.")).toEqual([expect.stringContaining("begins with a file in backquotes")]);
     expect(checkSteps("1. `packages/engine/src/lease.ts` does it.")).toEqual([expect.stringContaining("names no symbol of")]);
     expect(checkSteps("Nothing is numbered.")).toEqual(["docs/walk.md: has no numbered steps"]);

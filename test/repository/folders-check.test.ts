@@ -14,11 +14,11 @@ const validFiles = {
 const checkWithFiles = (files: Record<string, string>) => checkFolders(writeTemporaryTree({ ...validFiles, ...files }));
 
 describe("folders", () => {
-  it("[H18] finds nothing where imports go one way, whatever entry points and tests import", () => {
+  it("[H18] the folders check accepts imports that go one way, whatever entry points and tests import", () => {
     expect(checkWithFiles({})).toEqual([]);
   });
 
-  it("[H18] finds folders that import each other, also by types and over a third folder", () => {
+  it("[H18] the folders check reports folders that import each other, also through types or a third folder", () => {
     const direct = checkWithFiles({
       "packages/engine/src/tasks/take.ts": 'import type { Run } from "../runs/run.ts";\nexport interface Task { run: Run }',
     });
@@ -33,7 +33,7 @@ describe("folders", () => {
     expect(indirect).toEqual([expect.stringContaining("packages/engine/src/clock -> packages/engine/src/runs (now.ts)")]);
   });
 
-  it("[H18] looks at the scripts too", () => {
+  it("[H18] the folders check covers the scripts folder too", () => {
     const problems = checkWithFiles({
       "scripts/gen.ts": 'import "./checks/layers.ts";',
       "scripts/checks/layers.ts": 'import "../gen.ts";',
@@ -42,7 +42,7 @@ describe("folders", () => {
     expect(problems).toEqual([expect.stringContaining("scripts -> scripts/checks (gen.ts)")]);
   });
 
-  it("[H19] finds a folder with more than 20 sources, and does not count unit tests", () => {
+  it("[H19] the folders check reports a folder with more than 20 source files and does not count unit tests", () => {
     const files = (count: number, folder: string) =>
       Object.fromEntries(Array.from({ length: count }, (_, at) => [`${folder}/file-${at}.ts`, ""]));
 
@@ -53,7 +53,7 @@ describe("folders", () => {
     expect(checkWithFiles(files(21, "test/system"))).toEqual([expect.stringContaining("test/system: has 21 files")]);
   });
 
-  it("[H20] finds a type name that two packages export, and none that only one of them does", () => {
+  it("[H20] the folders check reports a type name that two packages export, but not one that only one of them exports", () => {
     const local = "interface Task { id: string }\nexport interface TaskFlags { id: string }";
 
     expect(checkWithFiles({ "apps/cli/src/task.ts": local })).toEqual([]);

@@ -34,11 +34,11 @@ const validFiles = {
 const checkWithFiles = (files: Record<string, string>) => checkLayers(writeTemporaryTree({ ...validFiles, ...files }));
 
 describe("layers", () => {
-  it("[H9] finds nothing in a clean repository", () => {
+  it("[H9] the layers check finds nothing in a valid repository", () => {
     expect(checkWithFiles({})).toEqual([]);
   });
 
-  it("[H9] refuses an arrow that is not in the table, in the import and in the manifest", () => {
+  it("[H9] the layers check refuses a dependency that is not in its table, in an import and in a manifest", () => {
     const problems = checkWithFiles({
       "packages/protocol/package.json": manifest("protocol", { dependencies: dependencies("typebox", "@astraflow/engine") }),
       "packages/protocol/src/index.ts": 'export { word } from "./word.ts";\nexport type { T } from "@astraflow/engine";',
@@ -50,13 +50,13 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H9] applies to tests too, except for the testing entry points", () => {
+  it("[H9] the layers check applies to tests too, except for the testing entry points", () => {
     const problems = checkWithFiles({ "packages/engine/src/b.test.ts": 'import { open } from "@astraflow/doors";' });
 
     expect(problems).toEqual([expect.stringContaining("packages/engine/src/b.test.ts:1: uses engine -> doors")]);
   });
 
-  it("[H9] refuses a package that is not in the table, and one without a manifest", () => {
+  it("[H9] the layers check refuses a package that is not in its table and a package without a manifest", () => {
     const problems = checkWithFiles({ "packages/utils/package.json": manifest("utils"), "packages/graph/src/index.ts": "" });
 
     expect(problems).toEqual([
@@ -65,20 +65,20 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H9] skips a package of another language, but not one that only has its manifest too", () => {
+  it("[H9] the layers check skips a package in another language, unless it has a package.json too", () => {
     const python = { "packages/models-python/pyproject.toml": "", "packages/models-python/tests/a.py": "import json" };
 
     expect(checkWithFiles(python)).toEqual([]);
     expect(checkWithFiles({ ...python, "packages/models-python/package.json": manifest("models-python") })).toHaveLength(1);
   });
 
-  it("[H9] refuses an import of a package that does not exist", () => {
+  it("[H9] the layers check refuses an import of a package that does not exist", () => {
     expect(checkWithFiles({ "test/b.test.ts": 'import "@astraflow/attic";' })).toEqual([
       expect.stringContaining("not in the table"),
     ]);
   });
 
-  it("[H10] refuses deep imports and relative imports into another package", () => {
+  it("[H10] the layers check refuses deep imports and relative imports into another package", () => {
     const problems = checkWithFiles({
       "packages/store/src/deep.ts": 'import { a } from "@astraflow/engine/src/a.ts";',
       "packages/store/src/wall.ts": 'import { a } from "../../engine/src/a.ts";',
@@ -94,7 +94,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H10] allows testing entry points and test support in tests only", () => {
+  it("[H10] the layers check allows testing entry points and test support in tests only", () => {
     const problems = checkWithFiles({
       "packages/store/src/a.ts": 'import { open } from "@astraflow/engine/testing";',
       "packages/store/src/b.ts": 'import { suite } from "./contract/suite.ts";',
@@ -107,7 +107,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H10] refuses further entry points, and an entry point that exports with a star", () => {
+  it("[H10] the layers check refuses additional entry points and an entry point that uses export *", () => {
     const problems = checkWithFiles({
       "packages/store/package.json": manifest("store", {
         exports: { ".": "./src/index.ts", "./sqlite": "./src/sqlite.ts" },
@@ -122,7 +122,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H11] refuses what is declared and not imported, imported and not declared, or used by tests only", () => {
+  it("[H11] the layers check refuses unused and undeclared dependencies and regular dependencies that only tests use", () => {
     const problems = checkWithFiles({
       "packages/store/package.json": manifest("store", { dependencies: dependencies("@astraflow/engine", "pg", "fast-check") }),
       "packages/store/src/a.ts": 'import { b } from "undeclared/deep/file.js";\nimport c from "@scope/pack/x";',
@@ -139,7 +139,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H9] lets the CLI load other apps lazily, and no other package", () => {
+  it("[H9] the layers check allows only the CLI to import other apps, and only lazily", () => {
     const problems = checkWithFiles({
       "apps/cli/src/b.ts": 'import { main } from "@astraflow/scheduler";',
       "apps/worker/package.json": manifest("worker"),
@@ -152,7 +152,7 @@ describe("layers", () => {
     ]);
   });
 
-  it("[H12] refuses the habits of programs in packages: environment, main, bin", () => {
+  it("[H12] the layers check refuses process.env, import.meta.main and a bin entry in library packages", () => {
     const problems = checkWithFiles({
       "packages/engine/package.json": manifest("engine", {
         bin: "./x.mjs",

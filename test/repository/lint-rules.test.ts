@@ -19,7 +19,7 @@ function lint(source: string, file = "packages/a/src/a.ts"): string[] {
 }
 
 describe("lint", () => {
-  it("[H14] finds promises that nobody waits for, `any`, loose equality, an empty catch and a print in a library", () => {
+  it("[H14] the linter reports floating promises, explicit any, loose equality, an empty catch and console output in a library", () => {
     const broken = lint(`
       async function work(): Promise<void> {}
       export function run(x: any): void {
@@ -40,7 +40,7 @@ describe("lint", () => {
     ]);
   });
 
-  it("[H14] finds tests that are switched off, alone, or cannot fail", () => {
+  it("[H14] the linter reports skipped tests, focused tests and tests without an assertion", () => {
     const source = `
       import { expect, it } from "vitest";
       it.only("one", () => { expect(1).toBe(1); });
@@ -51,7 +51,7 @@ describe("lint", () => {
     expect(lint(source, "packages/a/src/a.test.ts")).toEqual(["expect-expect", "no-disabled-tests", "no-focused-tests"]);
   });
 
-  it("[H14] is content with ordinary code", () => {
+  it("[H14] the linter reports nothing in ordinary code", () => {
     expect(
       lint("export async function run(work: () => Promise<number>): Promise<number> { return 1 + (await work()); }"),
     ).toEqual([]);

@@ -43,7 +43,7 @@ function createCheckoutWithCommands(
 }
 
 describe("npm start", () => {
-  it("[H8] runs astra up with the words it was given, and ends with its code", async () => {
+  it("[H8] npm start runs astra up with the arguments it was given and exits with its code", async () => {
     const checkout = createCheckoutWithCommands("console.log(words.join(' ')); return 7");
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs", ["--listen", "127.0.0.1:0"]));
@@ -52,7 +52,7 @@ describe("npm start", () => {
     expect(ended.code).toBe(7);
   });
 
-  it("[H8] hands one wish to stop down once, even when it arrives twice", async () => {
+  it("[H8] npm start forwards a stop request to the program only once, even if two signals arrive", async () => {
     const child = startScript(createCheckoutWithCommands(programThatWaits), "start.mjs");
     const end = waitForEnd(child);
     await waitForOutput(child, "the program is up");
@@ -63,7 +63,7 @@ describe("npm start", () => {
     expect(await end).toMatchObject({ code: 41 });
   });
 
-  it("[H8] stops the program when it is killed itself", async () => {
+  it("[H8] the program stops when the npm start script is killed", async () => {
     const child = startScript(createCheckoutWithCommands(programThatWaits), "start.mjs");
     const end = waitForEnd(child);
     await waitForOutput(child, "the program is up");
@@ -73,7 +73,7 @@ describe("npm start", () => {
     expect(await end).toMatchObject({ signal: "SIGKILL", output: expect.stringContaining("stopped") });
   });
 
-  it("[H8] stops the program when whoever started it is killed, as npm is, without a word to it", async () => {
+  it("[H8] the program stops when the parent of the npm start script, as npm is, is killed and passes no signal on", async () => {
     const checkout = createCheckoutWithCommands(programThatWaits, { files: { "scripts/wrapper.mjs": wrapperScript } });
     const child = startScript(checkout, "wrapper.mjs");
     child.stdout?.on("data", (bytes: Buffer) => {
@@ -88,7 +88,7 @@ describe("npm start", () => {
     expect(await end).toMatchObject({ signal: "SIGKILL", output: expect.stringContaining("stopped") });
   });
 
-  it("[H1] installs the dependencies of a fresh clone first, and says so", async () => {
+  it("[H1] npm start installs the dependencies of a fresh clone first and reports it", async () => {
     const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs"));
@@ -97,7 +97,7 @@ describe("npm start", () => {
     expect(ended.code).toBe(0);
   });
 
-  it("[H1] does not install again while the lockfile stays as it is", async () => {
+  it("[H1] npm start does not install again while the lockfile is unchanged", async () => {
     const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
     await waitForEnd(startScript(checkout, "start.mjs"));
 
@@ -107,7 +107,7 @@ describe("npm start", () => {
     expect(again.output).toContain("the program ran");
   });
 
-  it("[H3] shows a failing install, explains it, and exits with 2 without starting anything", async () => {
+  it("[H3] npm start shows the output of a failed install, explains it and exits with 2 without starting the program", async () => {
     const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false, files: { "npm-code": "1" } });
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs"));
@@ -118,7 +118,7 @@ describe("npm start", () => {
     expect(ended.output).not.toContain("the program ran");
   });
 
-  it("[H3] makes an install that failed once more, although it left a folder behind", async () => {
+  it("[H3] npm start repeats an install that failed, although it left node_modules behind", async () => {
     const checkout = createCheckout({ isReady: false, files: { "npm-code": "1" } });
     await waitForEnd(startScript(checkout, "start.mjs"));
 

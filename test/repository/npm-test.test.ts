@@ -15,7 +15,7 @@ const createCheckoutWithVitest = (counts: unknown, code = 0) =>
 const lastLine = (output: string) => output.trimEnd().split("\n").at(-1);
 
 describe("npm test", () => {
-  it("[H4] narrows to a path, leaves the check out and says so, and ends with the counts", async () => {
+  it("[H4] npm test with a path runs only those tests, reports that the check is left out and ends with the counts", async () => {
     const checkout = createCheckoutWithVitest({ passed: 5, failed: 0, skipped: [] });
 
     const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages/store"]));
@@ -26,7 +26,7 @@ describe("npm test", () => {
     expect(ended.code).toBe(0);
   });
 
-  it("[H4] exits with 1 when a test failed", async () => {
+  it("[H4] npm test exits with 1 when a test failed", async () => {
     const ended = await waitForEnd(
       startScript(createCheckoutWithVitest({ passed: 5, failed: 2, skipped: [] }, 1), "test.mjs", ["packages"]),
     );
@@ -35,7 +35,7 @@ describe("npm test", () => {
     expect(ended.code).toBe(1);
   });
 
-  it("[H4] runs the check beside the tests and counts its failed steps", async () => {
+  it("[H4] npm test runs the check beside the tests and counts its failed steps", async () => {
     const checkout = createCheckoutWithVitest({ passed: 5, failed: 0, skipped: [] });
     checkout.env["PATH"] = "/usr/bin:/bin"; // none of the tools: every step fails
 
@@ -48,14 +48,14 @@ describe("npm test", () => {
     expect(ended.code).toBe(1);
   });
 
-  it("[H5] fails when the runner ended without a result, whatever its exit code", async () => {
+  it("[H5] npm test fails when the test runner ended without a result, even with exit code 0", async () => {
     const ended = await waitForEnd(startScript(createCheckoutWithVitest(null), "test.mjs", ["packages"]));
 
     expect(lastLine(ended.stdout)).toBe("0 passed, 1 failed");
     expect(ended.code).toBe(1);
   });
 
-  it("[H3] exits with 2 and still ends with counts when the set-up fails", async () => {
+  it("[H3] npm test exits with 2 and still ends with the counts when the set-up fails", async () => {
     const checkout = createCheckout({ isReady: false, files: { "npm-code": "1" } });
 
     const ended = await waitForEnd(startScript(checkout, "test.mjs"));
@@ -65,7 +65,7 @@ describe("npm test", () => {
     expect(ended.code).toBe(2);
   });
 
-  it("[H2] installs a missing system package with apt-get when run as root, and tells others how", async () => {
+  it("[H2] npm test installs a missing system package with apt-get when run as root, and otherwise shows the command for it", async () => {
     const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
     const plan = join(checkout.root, "scripts/setup-plan.mjs");
     writeFileSync(plan, readFileSync(plan, "utf8").replaceAll(/probe: ".*"/g, 'probe: "/no/such/*/folder"'));
@@ -79,7 +79,7 @@ describe("npm test", () => {
     expect(ended.code).toBe(isRoot ? 0 : 2);
   });
 
-  it("[H3] exits with 2 when a system package cannot be installed, with the output of the attempt in view", async () => {
+  it("[H3] npm test exits with 2 when a system package cannot be installed, and shows the output of the attempt", async () => {
     const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
     const plan = join(checkout.root, "scripts/setup-plan.mjs");
     writeFileSync(plan, readFileSync(plan, "utf8").replaceAll(/probe: ".*"/g, 'probe: "/no/such/*/folder"'));

@@ -23,7 +23,7 @@ const rowsOf = (text: string): string[][] =>
     .map((line) => line.split("|").map((cell) => cell.trim()));
 
 describe("the page of the protocol", () => {
-  it("[C20] names the features both ends know, every state of a worker, and no code that does not exist", () => {
+  it("[C20] docs/protocol.md names exactly the features in the code, every state of a worker's link and only fault codes that exist", () => {
     const features = [...section("3. Frames").matchAll(/^\| `([a-z]+)` \| /gm)].map(([, word = ""]) => word);
     const codes = new Set([...page.matchAll(/`(E\.[A-Z_.]+)`/g)].map(([, code = ""]) => code));
 
@@ -33,7 +33,7 @@ describe("the page of the protocol", () => {
     expect(codes.size).toBeGreaterThan(10);
   });
 
-  it("[C20] says the limits that hold", () => {
+  it("[C20] docs/protocol.md states the limits that the code enforces", () => {
     const text = section("10. Limits") + section("5. Numbers, windows, acks");
     const words = {
       [`${sessionLimits.unauthenticatedBytesMax / 1024} KiB and ${sessionLimits.handshakeTimeoutMs / 1000} s`]: "strangers",

@@ -32,11 +32,11 @@ describe("purity", () => {
     ["for-in", "for (const key in row) keep(key);", "uses for-in"],
     ["a way around", "globalThis.Date.now();", "uses globalThis"],
     ["code in a template", "const s = `at ${Date.now()}`;", "uses Date"],
-  ])("[H13] refuses %s in deciding code", (_, source, sentence) => {
+  ])("[H13] the purity check refuses %s in deciding code", (_, source, sentence) => {
     expect(checkSource(`// first line\n${source}`)).toEqual(expect.arrayContaining([expect.stringContaining(`2: ${sentence}`)]));
   });
 
-  it("[H13] reads past comments, strings, members and keys that only look alike", () => {
+  it("[H13] the purity check ignores comments, strings, members and keys that only look like forbidden names", () => {
     const source = `
       // Date.now() would be wrong here; so would await
       /* setTimeout(process.exit) */
@@ -51,7 +51,7 @@ describe("purity", () => {
     expect(checkSource(source)).toEqual([]);
   });
 
-  it("[H13] lets the driver wait, but gives it neither timers nor clock nor chance nor process", () => {
+  it("[H13] the purity check lets the turn driver await, but refuses timers, the clock, randomness and process there", () => {
     const turn = "packages/engine/src/turn/a.ts";
 
     expect(checkSource("export async function turn(store: S): Promise<void> { await store.begin(); }", turn)).toEqual([]);
@@ -60,7 +60,7 @@ describe("purity", () => {
     expect(checkSource("process.nextTick(f);", turn)).toHaveLength(1);
   });
 
-  it("[H13] watches protocol, graph and session, and leaves tests and other packages alone", () => {
+  it("[H13] the purity check covers protocol, graph and session, and ignores tests and other packages", () => {
     for (const name of ["protocol", "graph", "session"])
       expect(checkSource("Date.now();", `packages/${name}/src/deep/a.ts`)).toHaveLength(1);
     for (const file of [
@@ -72,7 +72,7 @@ describe("purity", () => {
       expect(checkSource("Date.now();", file)).toEqual([]);
   });
 
-  it("[H13] lets the core hash, and keeps built-in modules out of what the browser runs", () => {
+  it("[H13] the purity check allows hashing in the engine core, and no built-in modules in code that the browser runs", () => {
     const hash = 'import { createHash } from "node:crypto"; createHash("sha256");';
 
     expect(checkSource(hash)).toEqual([]);

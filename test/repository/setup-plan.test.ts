@@ -14,27 +14,27 @@ const readyFacts: MachineFacts = {
 const plannedStepTypes = (change: Partial<MachineFacts>) => planSetUp({ ...readyFacts, ...change }).map((step) => step.type);
 
 describe("the plan of the set-up", () => {
-  it("[H1] does nothing in a checkout that is ready", () => {
+  it("[H1] the set-up plan is empty for a checkout that is ready", () => {
     expect(plannedStepTypes({})).toEqual([]);
   });
 
-  it("[H1] installs the dependencies when there are none, or when the lockfile has changed since", () => {
+  it("[H1] the set-up plan installs the dependencies if there are none or the lockfile has changed since", () => {
     expect(plannedStepTypes({ hasModules: false, stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
     expect(plannedStepTypes({ stampHash: "bb" })).toEqual(["install-modules"]);
     expect(plannedStepTypes({ stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
   });
 
-  it("[H1] takes over what was installed by hand when it agrees with the lockfile", () => {
+  it("[H1] the set-up plan adopts dependencies that were installed by hand if they match the lockfile", () => {
     expect(plannedStepTypes({ stampHash: null, installedAgrees: true })).toEqual(["adopt-modules"]);
   });
 
-  it("[H2] installs missing system packages when it may, for the command that needs them only", () => {
+  it("[H2] the set-up plan installs missing system packages if it is permitted to, only for the command that needs them", () => {
     expect(plannedStepTypes({ missing: systemPackages })).toEqual(["install-packages"]);
     expect(plannedStepTypes({ missing: systemPackages, command: "start" })).toEqual([]);
     expect(plannedStepTypes({ missing: systemPackages, command: "check" })).toEqual([]);
   });
 
-  it("[H2] says what to install when it may not: a test run stops there, a start goes on", () => {
+  it("[H2] the set-up plan lists what to install if it is not permitted to: a test run stops there, a start continues", () => {
     const needed = [{ name: "thing", probe: "/opt/thing", neededBy: ["start", "test"] as const, why: "it is needed" }];
 
     const [asUser] = planSetUp({ ...readyFacts, isRoot: false, missing: needed });
@@ -49,7 +49,7 @@ describe("the plan of the set-up", () => {
     expect(starting).toMatchObject({ type: "tell", why: expect.stringContaining("thing: it is needed") });
   });
 
-  it("[H2] asks for PostgreSQL, its pooler and openssl before the tests, in one step, and for none before a start", () => {
+  it("[H2] the set-up plan requires PostgreSQL, its pooler and openssl for the tests, in one step, and none of them for a start", () => {
     const names = (command: MachineFacts["command"]) =>
       planSetUp({ ...readyFacts, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
 
@@ -57,7 +57,7 @@ describe("the plan of the set-up", () => {
     expect(names("start")).toEqual([]);
   });
 
-  it("[H3] prefers the Node that npm brought, then its own, and refuses with a sentence when both are too old", () => {
+  it("[H3] the set-up prefers the bundled Node, then the Node it runs on, and refuses with an explanation if both are too old", () => {
     expect(chooseNode({ bundled: "v24.21.0", own: "v20.20.2" })).toBe("bundled");
     expect(chooseNode({ bundled: null, own: "v22.19.0" })).toBe("own");
     expect(chooseNode({ bundled: "v18.0.0", own: "v26.1.0" })).toBe("own");
@@ -65,7 +65,7 @@ describe("the plan of the set-up", () => {
     expect(chooseNode({ bundled: null, own: "v20.20.2" })).toEqual({ refusal: expect.stringContaining("v20.20.2") });
   });
 
-  it("[H1] compares the lockfile with npm's record of what it installed", () => {
+  it("[H1] the set-up compares the lockfile with npm's record of the installed packages", () => {
     const lock = {
       packages: {
         "": { version: "1.0.0" },

@@ -17,7 +17,7 @@ const forbiddenPatterns: readonly (readonly [what: string, shape: RegExp])[] = [
 const findForbidden = (text: string): string[] => forbiddenPatterns.filter(([, shape]) => shape.test(text)).map(([what]) => what);
 
 describe("test files that share a process", () => {
-  it("[O94] mock no module and change neither globals, environment, folder, clock nor the limits of the runner", () => {
+  it("[O94] test files that share a process mock no module and change no global, environment, working folder, clock or runner limit", () => {
     const files = globSync([...everyTest], { cwd: repositoryRoot, exclude: [...aloneTests, "**/node_modules/**", "**/var/**"] });
     const own = join("test", "repository", "shared-tests.test.ts");
 
@@ -36,7 +36,7 @@ describe("test files that share a process", () => {
     ['process.env["HOME"] = "/";', "changes the environment"],
     ["process.chdir(folder);", "changes the working folder"],
     ["vi.useFakeTimers();", "leaves the clock stopped"],
-  ])("[O94] would be found by %s", (text, what) => {
+  ])("[O94] the check of test files that share a process finds %s", (text, what) => {
     expect(findForbidden(text)).toEqual([what]);
     expect(findForbidden('expect(process.env["HOME"] === "/"); vi.useFakeTimers(); vi.useRealTimers();')).toEqual([]);
   });

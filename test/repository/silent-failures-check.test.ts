@@ -18,7 +18,7 @@ describe("silent failures", () => {
     ['describe.only("a", run);'],
     ['test.todo("a");'],
     ['it.skipIf(isWindows)("a", run);'],
-  ])("[H14] finds %s", (source) => {
+  ])("[H14] the silent-failures check finds %s", (source) => {
     expect(checkSource(source)).toHaveLength(1);
   });
 
@@ -30,7 +30,7 @@ describe("silent failures", () => {
     ["ready.promise.catch(() => undefined); return ready.promise;"],
     ['it("a", (ctx) => ctx.skip("no server here"));'],
     ["list.skip(3); // it.skip()"],
-  ])("[H14] leaves alone %s", (source) => {
+  ])("[H14] the silent-failures check accepts %s", (source) => {
     expect(checkSource(source)).toEqual([]);
   });
 });

@@ -17,7 +17,7 @@ function runWithFiles(files: Record<string, string>): string[] {
 }
 
 describe("the reporter", () => {
-  it("[H4] counts passed, failed and skipped tests, and gives the reason of a skip", () => {
+  it("[H4] the test reporter counts passed, failed and skipped tests and gives the reason for a skip", () => {
     const said = runWithFiles({
       "a.test.ts": 'it("one", () => {}); it("two", () => { throw new Error("no"); });',
       "b.test.ts": 'describe("b", () => { it("three", (ctx) => ctx.skip("no such server")); it("four", () => {}); });',
@@ -26,7 +26,7 @@ describe("the reporter", () => {
     expect(said).toEqual(["skipped: b.test.ts > b > three: no such server", "2 passed, 1 failed, 1 skipped"]);
   });
 
-  it("[H5] counts a file that cannot be loaded, and a hook that throws, as failures", () => {
+  it("[H5] the test reporter counts a file that cannot be loaded and a hook that throws as failures", () => {
     const said = runWithFiles({
       "a.test.ts": 'it("one", () => {});',
       "b.test.ts": 'throw new Error("at load");',
@@ -36,7 +36,7 @@ describe("the reporter", () => {
     expect(said.at(-1)).toMatch(/^1 passed, 2 failed/);
   });
 
-  it("[H5] counts an error that no test caught", () => {
+  it("[H5] the test reporter counts an uncaught error outside a test as a failure", () => {
     const said = runWithFiles({
       "a.test.ts":
         'it("one", async () => { setTimeout(() => { throw new Error("stray"); }, 0); await new Promise((r) => setTimeout(r, 50)); });',

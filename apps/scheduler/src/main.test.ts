@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 const run = promisify(execFile);
 const main = fileURLToPath(new URL("./main.ts", import.meta.url));
 
-it("[O10] the scheduler is a program of its own as well: help and version end with 0, a wrong word with 2", async () => {
+it("[O10] the scheduler also runs as a program of its own: help and version end with exit code 0, an unknown flag with 2", async () => {
   expect((await run(process.execPath, [main, "--help"])).stdout).toContain("--listen HOST:PORT");
   expect((await run(process.execPath, [main, "--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   await expect(run(process.execPath, [main, "--nonsense"])).rejects.toMatchObject({ code: 2, stdout: "" });

@@ -16,11 +16,11 @@ describe("advice on a session that did not come up", () => {
     ["write EPROTO error:0A00010B:SSL routines::wrong version number", "ws://"],
     ["socket hang up", "wss://"],
     ["Unexpected server response: 404", "/ws/worker"],
-  ])("[W145] names the flag for: %s", (reason, word) => {
+  ])("[W145] the advice on a failed connection names what to change for: %s", (reason, word) => {
     expect(adviseOnConnectionFailure(lost(reason), known)).toContain(word);
   });
 
-  it("[W145] names the token's file and the tenant where the token was refused, and the certificate's name where one is demanded", () => {
+  it("[W145] the advice names token file and tenant for a refused token, and the URI name for a required certificate", () => {
     expect(adviseOnConnectionFailure(refused("E.AUTH.INVALID_TOKEN"), known)).toMatch(/"acme" into w\.token/);
     expect(adviseOnConnectionFailure(refused("E.AUTH.INVALID_TOKEN"), { ...known, tokenFile: undefined })).toMatch(
       /^start it with the token/,
@@ -30,7 +30,7 @@ describe("advice on a session that did not come up", () => {
     );
   });
 
-  it("[W145] says nothing where the reason says it all, or where TLS was spoken already", () => {
+  it("[W145] there is no advice on a failed connection if the reason is clear by itself, or if a hang-up happened over TLS", () => {
     expect(adviseOnConnectionFailure(lost("connect ECONNREFUSED 127.0.0.1:1"), known)).toBeUndefined();
     expect(adviseOnConnectionFailure(lost("socket hang up"), { ...known, urls: ["wss://a.example/ws/worker"] })).toBeUndefined();
     expect(adviseOnConnectionFailure(refused("E.SESSION.DENIED"), known)).toBeUndefined();

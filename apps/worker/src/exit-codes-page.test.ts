@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 
 const page = readFileSync(new URL("../../../docs/guides/workers.md", import.meta.url), "utf8");
 
-it("[L57] the guide names every exit code of the worker with its meaning, and no other", () => {
+it("[L57] docs/guides/workers.md lists every exit code of the worker with its meaning, and no other", () => {
   const section = /\| exit code \| when \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(page)?.[1] ?? "";
   const listed = [...section.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
 

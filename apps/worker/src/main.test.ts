@@ -83,7 +83,7 @@ async function scheduler(): Promise<StubScheduler> {
 const usual = (url: string) => ["--url", url, "--name", "box", "--packages-dir", packagesDir];
 
 describe("the worker program", () => {
-  it("[W63] prints one line of JSON when it is ready, logs JSON to stderr, drains at SIGTERM and ends with 0", async () => {
+  it("[W63] the worker prints one line of JSON when ready, logs JSON to stderr, drains on SIGTERM and ends with exit code 0", async () => {
     const door = await scheduler();
     const started = start(usual(door.url));
     const ready = JSON.parse(await started.line()) as Record<string, unknown>;
@@ -108,7 +108,7 @@ describe("the worker program", () => {
     expect(stderr).not.toContain("secret-token");
   });
 
-  it("[W186] started with the transport websocket, by variable or by file, it handshakes, registers and beats", async () => {
+  it("[W186] a worker with the transport websocket, by variable or by file, sends handshake, register and heartbeat", async () => {
     const door = await scheduler();
     door.heartbeatMs = 50;
     const file = path.join(makeRoot(), "worker.json");
@@ -132,7 +132,7 @@ describe("the worker program", () => {
     expect(stderr).toContain("ASTRA_WORKER_TRANSPORT must be one of websocket");
   });
 
-  it("[W63] ends at its grace and gives back what it could not finish", async () => {
+  it("[W63] the worker ends after its grace period and returns the task it could not finish", async () => {
     const door = await scheduler();
     const started = start([...usual(door.url), "--grace", "1"]);
     await started.line();
@@ -147,7 +147,7 @@ describe("the worker program", () => {
     expect(door.receivedFrames.at(-1)).toMatchObject({ type: "biz.exec.error", payload: { code: "E.RUNNER.CANCELLED" } });
   });
 
-  it("[W63] ends at once at the second signal", async () => {
+  it("[W63] the worker ends at once on the second signal", async () => {
     const door = await scheduler();
     const started = start(usual(door.url));
     await started.line();
@@ -163,7 +163,7 @@ describe("the worker program", () => {
     expect((await started.ended()).code).toBe(1);
   });
 
-  it("[W63] ends at SIGTERM while the scheduler is not there", async () => {
+  it("[W63] the worker ends on SIGTERM while the scheduler is unreachable", async () => {
     const door = await StubScheduler.open();
     await door.close();
     const started = start(usual(door.url));
@@ -174,7 +174,7 @@ describe("the worker program", () => {
     expect((await started.ended()).code).toBe(0);
   });
 
-  it("[W63] [L57] says one sentence per problem, ends with 2 and writes nothing", async () => {
+  it("[W63] [L57] the worker prints one line per bad setting, ends with exit code 2 and creates no data directory", async () => {
     const started = start(["--max-parallel", "none", "--tokn", "x", "--packages-dir", path.join(makeRoot(), "none")]);
 
     const { code, stdout, stderr } = await started.ended();
@@ -192,7 +192,7 @@ describe("the worker program", () => {
     expect(existsSync(started.dataDir)).toBe(false);
   });
 
-  it("[W62] refuses at once, with 2, a data directory that the system lets nobody make", async (ctx) => {
+  it("[W62] the worker ends at once with exit code 2 if its data directory cannot be created", async (ctx) => {
     if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
 
     const { code, stderr } = await start([], "/proc/none/of/ours").ended();
@@ -203,7 +203,7 @@ describe("the worker program", () => {
     );
   });
 
-  it("[W63] [L57] ends with 4 when its token is refused and it was told not to insist", async () => {
+  it("[W63] [L57] the worker ends with exit code 4 if its token is refused and --reconnect-abort-on-auth-error is set", async () => {
     const door = await scheduler();
     door.refusal = { code: "E.AUTH.INVALID_TOKEN", reason: "the token is wrong" };
 
@@ -215,7 +215,7 @@ describe("the worker program", () => {
     );
   });
 
-  it("[W83] killed between a task's end and the ack, sends the result again after its next start and does not run the task again", async () => {
+  it("[W83] a worker killed between a task's end and the ack resends the result after a restart and does not run the task again", async () => {
     const door = await scheduler();
     door.isAckingResults = false;
     const first = start(usual(door.url));
@@ -241,7 +241,7 @@ describe("the worker program", () => {
     expect((await third).payload["running"]).toEqual([]);
   });
 
-  it("[W83] [L57] ends with 1 and a sentence when its outbox is damaged, keeps the file aside, and starts without it", async () => {
+  it("[W83] [L57] the worker ends with exit code 1 and an error if its outbox is damaged, sets the file aside, and can start again", async () => {
     const door = await scheduler();
     const first = start(usual(door.url));
     await first.line();
@@ -266,7 +266,7 @@ describe("the worker program", () => {
     expect(ready["ready"]).toBe(true);
   });
 
-  it("[W125] [L57] ends with 1 and a sentence when a package ends the thread that loads it", async () => {
+  it("[W125] [L57] the worker ends with exit code 1 and an error if a package ends the thread that loads it", async () => {
     const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage("process.exit(9);")]);
 
     const { code, stdout, stderr } = await started.ended();
@@ -275,7 +275,7 @@ describe("the worker program", () => {
     expect(stderr).toContain("error E.PKG.INVALID: the handler thread crashed while loading packages: it ended with code 9");
   });
 
-  it("[W124] ends at SIGTERM while a package blocks the thread that loads it", async () => {
+  it("[W124] the worker ends on SIGTERM while a package blocks the thread that loads it", async () => {
     const code = 'import { writeSync } from "node:fs"; writeSync(2, "loading"); for (;;) {}';
     const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage(code)]);
     await once(started.child.stderr as NonNullable<ChildProcess["stderr"]>, "data");
@@ -285,7 +285,7 @@ describe("the worker program", () => {
     expect(await started.ended()).toEqual({ code: 0, stdout: "", stderr: "loading" });
   });
 
-  it("[W63] tells the command line its name and flags", () => {
+  it("[W63] the worker exports its command name and flags for the CLI", () => {
     expect(workerCommand.name).toBe("worker");
     expect(workerCommand.flags).toContainEqual({
       flag: "--token",

@@ -6,7 +6,7 @@ import { listedSettings } from "./settings/setting-table.ts";
 const page = readFileSync(new URL("../../../docs/resource-affinity-and-artifacts.md", import.meta.url), "utf8");
 
 describe("the page about resources", () => {
-  it("[W162] names every limit of what is kept, with its default, and no other", () => {
+  it("[W162] docs/resource-affinity-and-artifacts.md lists every resource limit with its default, and no other", () => {
     const known = listedSettings.filter(({ key }) => key.startsWith("RESOURCE_") || key.startsWith("INLINE_"));
     const named = [...page.matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)].map(([, name = "", otherwise = ""]) => ({
       name,

@@ -43,7 +43,7 @@ function clientWithReplies(...replies: FakeReply[]): { client: Client; seen: Sen
 }
 
 describe("calls", () => {
-  it("[C21] every route is a method, and no route uses one name twice", () => {
+  it("[C21] every API route is a method of the client, and no route uses a parameter name twice", () => {
     const { client } = clientWithReplies();
 
     for (const [name, route] of Object.entries(routes as Record<string, Route>)) {
@@ -54,7 +54,7 @@ describe("calls", () => {
     }
   });
 
-  it("[C21] parameters, query, body and answer have the types of the table", () => {
+  it("[C21] the client's parameters, query, body and response have the types of the route table", () => {
     const { client } = clientWithReplies();
 
     expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string; at?: number | undefined }>();
@@ -71,7 +71,7 @@ describe("calls", () => {
     expect([missing, wrong]).toHaveLength(2);
   });
 
-  it("[C21] a call is sent as its route says: escaped path, query, JSON body, token, and a key where the route takes one", async () => {
+  it("[C21] the client sends a call as its route defines: escaped path, query, JSON body, token, and a key if the route takes one", async () => {
     const { client, seen } = clientWithReplies(okReply({}), okReply({}, 202), new Response(null, { status: 204 }));
 
     await client.getRunNode({ runId: "a/b", nodeId: "4*2/7", path: "results.x", offset: 5 });
@@ -88,7 +88,7 @@ describe("calls", () => {
     await expect(client.getRun({ runId: "" })).rejects.toThrow("needs runId");
   });
 
-  it("[C21] lists are read page by page, empty pages too, until the cursor is null or stands still", async () => {
+  it("[C21] the client reads lists page by page, including empty pages, until the cursor no longer changes", async () => {
     const pages = [
       { items: [1, 2], nextCursor: "a" },
       { items: [], nextCursor: "b" },
@@ -110,7 +110,7 @@ describe("calls", () => {
 });
 
 describe("faults", () => {
-  it("[C22] a refusal is an ApiFault with code, message, status, request and details; anything else that answers has its status", async () => {
+  it("[C22] the client throws an ApiFault with code, message, status, request id and details; other error responses keep their status", async () => {
     const { client } = clientWithReplies(refusedReply(409, "E.RUN.TERMINAL"), new Response("<html>", { status: 502 }));
 
     await expect(client.cancelRun({ runId: "r" })).rejects.toMatchObject({
@@ -124,14 +124,14 @@ describe("faults", () => {
     await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ code: "HTTP 502", status: 502 });
   });
 
-  it("[C22] nobody there, and somebody who speaks no JSON, is no answer", async () => {
+  it("[C22] the client throws NoAnswer if the server is unreachable or its response is not JSON", async () => {
     const { client } = clientWithReplies(new Error("1"), new Error("2"), new Error("3"), new Response("<html>"));
 
     await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", url: "http://s", isLate: false });
     await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", cause: expect.any(SyntaxError) });
   });
 
-  it("[C22] a caller that gives up gets its own reason", async () => {
+  it("[C22] a client call that the caller aborts rejects with the caller's own reason", async () => {
     const { client } = clientWithReplies(new Error("aborted"));
 
     await expect(client.getRun({ runId: "r" }, { signal: AbortSignal.abort("enough") })).rejects.toBe("enough");
@@ -139,7 +139,7 @@ describe("faults", () => {
 });
 
 describe("retries", () => {
-  it("[C23] who is told to come back later does, after Retry-After or with growing pauses, under one key", async () => {
+  it("[C23] the client retries an overloaded or busy server after Retry-After or with growing pauses, under one idempotency key", async () => {
     const { client, seen, pauses } = clientWithReplies(
       refusedReply(429, "E.OVERLOADED", { "retry-after": "2" }),
       refusedReply(503, "E.STORE.BUSY"),
@@ -153,7 +153,7 @@ describe("retries", () => {
     expect(new Set(seen.map((one) => one.headers["idempotency-key"]))).toEqual(new Set(["key-1"]));
   });
 
-  it("[C23] a lost answer is asked for again where that has no second effect, and only there", async () => {
+  it("[C23] the client retries after a lost response only if a repeat has no second effect", async () => {
     const lost = clientWithReplies(new Error("reset"), okReply({ runId: "r" }, 202));
     await lost.client.startRun({ body: { clientId: "c", workflowId: "w" } }, { key: "mine" });
     expect(lost.seen.map((one) => one.headers["idempotency-key"])).toEqual(["mine", "mine"]);
@@ -167,7 +167,7 @@ describe("retries", () => {
     expect([...once.seen, ...busy.seen]).toHaveLength(2);
   });
 
-  it("[C23] the patience has an end: so many tries, and no pause that is longer than half a minute", async () => {
+  it("[C23] the client gives up after five attempts, and does not wait for a Retry-After of more than half a minute", async () => {
     const often = clientWithReplies(...Array.from({ length: 9 }, () => refusedReply(503, "E.OVERLOADED")));
     await expect(often.client.listRuns()).rejects.toMatchObject({ code: "E.OVERLOADED" });
     expect(often.seen).toHaveLength(5);

@@ -45,7 +45,7 @@ async function takeIds(events: AsyncGenerator<ServerEvent>, count: number): Prom
 }
 
 describe("the stream of events", () => {
-  it("[L56] a page that somebody else serves is no stream: it is lost before it was open", async () => {
+  it("[L56] the client's event stream treats an HTML page from another server as a lost connection that never opened", async () => {
     const page = new Response("<html>", { headers: { "content-type": "text/html" } });
     const { client } = clientWithStreams(page, event("7"));
     const states: string[] = [];
@@ -55,7 +55,7 @@ describe("the stream of events", () => {
     expect(states).toEqual(["lost", "open"]);
   });
 
-  it("[C24] comes back after the last event when a connection breaks off, without a gap or a repeat", async () => {
+  it("[C24] the client's event stream resumes after the last event when a connection breaks, without a gap or a repeat", async () => {
     const { client, cursors, urls } = clientWithStreams(
       `id: 4\n\n${event("5.0")}${event("6")}id: 7`,
       new Response(JSON.stringify({ error: "E.SHUTTING_DOWN", message: "m" }), { status: 503 }),
@@ -74,7 +74,7 @@ describe("the stream of events", () => {
     expect(states).toEqual(["open", "lost", "lost", "open"]);
   });
 
-  it("[A303] volatile events are told, and leave the cursor where it was", async () => {
+  it("[A303] the client's event stream delivers volatile events without moving the cursor", async () => {
     const beat = `event: worker.heartbeat\ndata: ${JSON.stringify({ version: "v1", type: "worker.heartbeat", meta: { volatile: true } })}\n\n`;
     const { client, cursors } = clientWithStreams(beat + event("5") + beat + beat, beat + event("6"));
     const moves: string[] = [];
@@ -86,14 +86,14 @@ describe("the stream of events", () => {
     expect(moves).toEqual(["5"]);
   });
 
-  it("[C24] a cursor that moves without events is kept for coming back", async () => {
+  it("[C24] the client's event stream resumes from a cursor that moved without events", async () => {
     const { client, cursors } = clientWithStreams("id: 900\n\n", event("901"));
 
     expect(await takeIds(client.events(), 1)).toEqual(["901"]);
     expect(cursors).toEqual([undefined, "900"]);
   });
 
-  it("[C24] events that are no longer kept are told as a gap, or end the stream of who does not listen for gaps", async () => {
+  it("[C24] the client's event stream reports events that are no longer stored as a gap, or fails without a gap handler", async () => {
     const words = fault("E.CURSOR.EXPIRED", "50") + event("51");
     const gaps: string[] = [];
 
@@ -106,7 +106,7 @@ describe("the stream of events", () => {
     });
   });
 
-  it("[C24] a refusal that will not pass ends it, one that will is waited out", async () => {
+  it("[C24] a permanent refusal ends the client's event stream, and after a temporary one it reconnects", async () => {
     await expect(takeIds(clientWithStreams(event("1") + fault("E.AUTH.INVALID_TOKEN")).client.events(), 2)).rejects.toMatchObject(
       {
         code: "E.AUTH.INVALID_TOKEN",
@@ -120,7 +120,7 @@ describe("the stream of events", () => {
     ]);
   });
 
-  it("[C24] ends with the caller's own reason when it is told to stop", async () => {
+  it("[C24] the client's event stream ends with the caller's own reason when it is aborted", async () => {
     const stopping = new AbortController();
     const { client } = clientWithStreams(event("1"));
 
@@ -133,7 +133,7 @@ describe("the stream of events", () => {
 });
 
 describe("the text of events", () => {
-  it("[C24] is read whatever the pieces, line ends and comments", () => {
+  it("[C24] the SSE parser reads events whatever the chunk size, line endings and comments", () => {
     const text = ": alive\r\n\r\nid: 1\r\nevent: a\r\ndata: x\r\ndata: y\r\n\r\nretry: 5\n\nid: 2\rdata:z\r\rdata: cut off";
     for (let size = 1; size <= text.length; size += 1) {
       const parser = createSseParser();

@@ -66,7 +66,7 @@ async function open() {
 }
 
 describe("a worker whose handlers have a thread of their own", () => {
-  it("[W120] goes through the whole exchange: register, dispatch, feedback, result, cancel, heartbeats, farewell", async () => {
+  it("[W120] a worker with a handler thread completes the whole exchange: register, dispatch, feedback, result, cancel, heartbeats, drain", async () => {
     const { scheduler, worker, durations } = await open();
     const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });
@@ -85,7 +85,7 @@ describe("a worker whose handlers have a thread of their own", () => {
     expect(worker.runner.isStuck).toBe(false);
   });
 
-  it("[W123] with a package that cannot be loaded is well, and says what it left out", async () => {
+  it("[W123] a worker with a handler thread stays healthy when a package cannot be loaded, and records what it left out", async () => {
     const { scheduler, worker } = await open();
     await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
 
@@ -95,7 +95,7 @@ describe("a worker whose handlers have a thread of their own", () => {
     ]);
   });
 
-  it("[W123] says that it is not well once its thread has ended five times in a row, in the same session", async () => {
+  it("[W123] a worker reports itself unhealthy once its handler thread has ended five times in a row, in the same session", async () => {
     const { scheduler, notes } = await open();
     await scheduler.acceptSession({ heartbeat_interval_ms: 3_600_000, lease_ms: 7_200_000 });
 

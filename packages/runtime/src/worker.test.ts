@@ -49,7 +49,7 @@ async function open(more: Partial<SessionWorkerOptions> = {}): Promise<Scene> {
 }
 
 describe("a worker on a real socket", () => {
-  it("[W50] goes through the whole exchange: handshake, register, accept, heartbeat, dispatch, ack, feedback, result", async () => {
+  it("[W50] a worker on a real socket completes the exchange: handshake, register, accept, heartbeat, dispatch, ack, feedback, result", async () => {
     const { scheduler, worker } = await open();
     const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     expect(register.payload["packages"]).toEqual(
@@ -74,7 +74,7 @@ describe("a worker on a real socket", () => {
     expect(worker.status.phase).toBe("READY");
   });
 
-  it("[W50] answers a node it does not know and a handler that fails", async () => {
+  it("[W50] a worker answers the dispatch of an unknown node and a failing handler with errors", async () => {
     const { scheduler } = await open();
     await scheduler.acceptSession();
 
@@ -85,7 +85,7 @@ describe("a worker on a real socket", () => {
     expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ task_id: "t2", code: "E.RUNNER.FAILURE" });
   });
 
-  it("[W50] keeps its work over a cut connection and delivers the result on the next one", async () => {
+  it("[W50] a worker keeps its work over a dropped connection and delivers the result on the next one", async () => {
     const { scheduler } = await open();
     scheduler.isAcking = false;
     await scheduler.acceptSession();
@@ -106,7 +106,7 @@ describe("a worker on a real socket", () => {
     expect(scheduler.connections).toBe(3);
   });
 
-  it("[W65] goes to its next address when one is gone, and brings along what it holds", async () => {
+  it("[W65] a worker connects to its next address when one is gone, and registers there with what it holds", async () => {
     const other = await ScriptedScheduler.open();
     endings.push(() => other.close());
     const first = await ScriptedScheduler.open();
@@ -127,7 +127,7 @@ describe("a worker on a real socket", () => {
     ]);
   });
 
-  it("[W51] leaves with a normal close once it has finished, and gives back at once what it must not finish", async () => {
+  it("[W51] a draining worker that is stopped gives back at once what it must not finish, and leaves with a normal close", async () => {
     const { scheduler, worker } = await open();
     await scheduler.acceptSession();
     scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
@@ -144,7 +144,7 @@ describe("a worker on a real socket", () => {
     expect(scheduler.closeCodes).toEqual([1000]);
   });
 
-  it("[W51] ends a drain at its grace", async () => {
+  it("[W51] a worker ends its drain when the grace period is over", async () => {
     const { scheduler, worker } = await open();
     await scheduler.acceptSession();
     scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
@@ -158,7 +158,7 @@ describe("a worker on a real socket", () => {
 });
 
 describe("a worker with an outbox on disk", () => {
-  it("[W84] sends nothing that the disk did not take, says so in heartbeats, and goes on when it does", async () => {
+  it("[W84] a worker with an outbox on disk sends nothing that the disk did not take, shows that in heartbeats, and continues when it does", async () => {
     const outbox = new InMemoryOutboxDisk();
     outbox.failNextCalls("append", "ENOSPC", 2);
     const { scheduler, notes } = await open({ outbox });
@@ -181,7 +181,7 @@ describe("a worker with an outbox on disk", () => {
     ]);
   });
 
-  it("[W84] ends before it has dialled when what an earlier process left is damaged", async () => {
+  it("[W84] a worker stops before it dials when the outbox that an earlier process left is damaged", async () => {
     const outbox = new InMemoryOutboxDisk();
     const first = await open({ outbox });
     await first.scheduler.acceptSession();
@@ -200,7 +200,7 @@ describe("a worker with an outbox on disk", () => {
     expect(second.scheduler.connections).toBe(0);
   });
 
-  it("[W84] speaks over whatever line it is given", async () => {
+  it("[W84] a worker communicates over whatever dialer it is given", async () => {
     const said: string[] = [];
     const done: string[] = [];
     let listener: DialerEvents | undefined;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { bitmapPositions, buildBitmap } from "./bitmap.ts";
 
 describe("the bitmap of an ack", () => {
-  it("[N2] is a number up to 53 bits and lowercase hex above", () => {
+  it("[N2] the bitmap of an ack is a number up to 53 bits and lowercase hex above", () => {
     expect(buildBitmap(-1, new Set())).toBe(0);
     expect(buildBitmap(3, new Set([5, 6]))).toBe(0b110);
     expect(buildBitmap(-1, new Set([52]))).toBe(2 ** 52);
@@ -12,7 +12,7 @@ describe("the bitmap of an ack", () => {
     expect(buildBitmap(9, new Set([11, 13, 1_033]))).toMatch(/^8[0]{254}a$/);
   });
 
-  it("[N2] reads both forms of the same bits", () => {
+  it("[N2] the bitmap of an ack is read as the same bits from a number and from hex", () => {
     expect(bitmapPositions(undefined)).toEqual([]);
     expect(bitmapPositions(0)).toEqual([]);
     expect(bitmapPositions("0")).toEqual([]);
@@ -21,7 +21,7 @@ describe("the bitmap of an ack", () => {
     expect(bitmapPositions((2 ** 52 + 2 ** 31 + 1).toString(16))).toEqual([0, 31, 52]);
   });
 
-  it("[N2] loses no bit at any window from 1 to 1024, wherever it stands", () => {
+  it("[N2] the bitmap of an ack loses no bit at any window from 1 to 1024, at any base number", () => {
     fc.assert(
       fc.property(fc.integer({ min: -1, max: 2 ** 40 }), fc.uniqueArray(fc.nat(1_023), { maxLength: 200 }), (base, bits) => {
         const written = buildBitmap(base, new Set(bits.map((bit) => base + 1 + bit)));

@@ -4,7 +4,7 @@ import { dialectRules, fillerFrameType } from "./dialect-rules.ts";
 import { command, frame, openStream, takeAllFrames } from "./testing/stream-fixture.ts";
 
 describe("the rules of a dialect", () => {
-  it("[N1] number from 0 in v2 and from 1 in the first generation; only v2 resumes and only v1 goes without numbers", () => {
+  it("[N1] frames are numbered from 0 in v2 and from 1 in the first generation; only v2 resumes and only v1 has no numbers", () => {
     for (const [dialect, first] of [["v2", 0] as const, ["first", 1] as const]) {
       const stream = openStream({}, dialect);
       stream.enqueue(command("a"));
@@ -18,7 +18,7 @@ describe("the rules of a dialect", () => {
     ]);
   });
 
-  it("[N1] a window is at least 1, at most 1024 in v2 and at most 53 in the older dialects, whatever was asked for", () => {
+  it("[N1] a window is at least 1, at most 1024 in v2 and at most 53 in the older dialects, whatever was requested", () => {
     const inFlight = (dialect: "v1" | "first" | "v2", frames: number) => {
       const stream = openStream({ sendFrames: frames, recvFrames: frames }, dialect);
       for (let at = 0; at < 2_000; at += 1) stream.enqueue(command(`${at}`));
@@ -32,7 +32,7 @@ describe("the rules of a dialect", () => {
     expect(openStream({ recvFrames: 5_000 }, "first").buildWindowAck(undefined).recv_window).toBe(53);
   });
 
-  it("[N3] nothing received is the number before the first, and the first frame is no repeat", () => {
+  it("[N3] a stream that received nothing acks the number before the first, and does not take the first frame for a repeat", () => {
     for (const [dialect, first] of [["v2", 0] as const, ["first", 1] as const]) {
       const stream = openStream({}, dialect);
       expect(stream.buildWindowAck(undefined).ack_seq).toBe(first - 1);
@@ -45,11 +45,11 @@ describe("the rules of a dialect", () => {
     }
   });
 
-  it("[N3] number 0 of the first generation is always a repeat", () => {
+  it("[N3] frame number 0 in the first generation is always a repeat", () => {
     expect(openStream({}, "first").receive(frame(0), "a", 0).verdict).toBe("repeat");
   });
 
-  it("[N22] an empty frame has a type that exactly the dialects with numbers can carry", () => {
+  it("[N22] an empty frame has a type that exactly the dialects with frame numbers can carry", () => {
     const carriers = Object.values(dialectRules).filter(
       ({ dialect }) => toWireType(dialect, fillerFrameType) === fillerFrameType,
     );

@@ -9,7 +9,7 @@ const ticketOf = (stream: TestStream, ...args: Parameters<typeof frame>) => {
 const asked = { isAsked: true };
 
 describe("acks", () => {
-  it("[N8] of several numbered frames are one, without a name; of a single one that asked, with its name", () => {
+  it("[N8] several numbered frames get one ack without an id; a single frame that requested an ack gets one with its id", () => {
     const stream = openStream();
     for (const number of [0, 1, 2]) stream.settle(ticketOf(stream, number, asked));
     expect(stream.takeAcks()).toEqual([{ ok: true, ack_seq: 2, ack_bitmap: 0, recv_window: 8 }]);
@@ -20,7 +20,7 @@ describe("acks", () => {
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "in-3", ack_seq: 3, ack_bitmap: 0, recv_window: 8 }]);
   });
 
-  it("[N8] by name carry the window too, so that numbered frames need none of their own", () => {
+  it("[N8] an ack by id carries the window too, so that numbered frames need no ack of their own", () => {
     const stream = openStream();
     stream.settle(ticketOf(stream, 0, asked));
     stream.queueNamedAck("heartbeat-1");
@@ -35,7 +35,7 @@ describe("acks", () => {
     expect(stream.hasPendingAcks).toBe(false);
   });
 
-  it("[N8] of v1 go by name only, one for each frame that asked", () => {
+  it("[N8] acks in v1 are by id only, one for each frame that requested one", () => {
     const stream = openStream({}, "v1");
     for (const id of ["a", "b"]) stream.settle(ticketOf(stream, 7, { id, isAsked: true }));
     stream.settle(ticketOf(stream, undefined, { id: "c" }));
@@ -55,7 +55,7 @@ describe("acks", () => {
     expect(stream.takeAcks()).toMatchObject([{ ok: true, for: "beat" }]);
   });
 
-  it("[N9] say of a frame that was not understood that it arrived, and by name, if it asked, that it was refused", () => {
+  it("[N9] the ack of an invalid frame confirms its arrival and, if the frame requested an ack, reports the refusal by id", () => {
     const stream = openStream();
     stream.refuse(ticketOf(stream, 0, asked), "E.FRAME.INVALID");
     expect(stream.takeAcks()).toEqual([
@@ -69,7 +69,7 @@ describe("acks", () => {
     expect(stream.counts.unsettled).toBe(0);
   });
 
-  it("[N9] say it again when the refused frame comes again, in any dialect, and never that it was taken", () => {
+  it("[N9] a refused frame that arrives again gets the same refusal again, in v2 and in v1, and never an ack that it was accepted", () => {
     const numbered = openStream();
     numbered.refuse(ticketOf(numbered, 0, asked), "E.CMD.UNKNOWN: nobody");
     numbered.settle(ticketOf(numbered, 1, asked));
@@ -89,7 +89,7 @@ describe("acks", () => {
     expect(named.takeAcks()).toEqual([{ ok: false, for: "a", info: "E.CMD.UNKNOWN: nobody" }]);
   });
 
-  it("[N9] keep the reasons of the last 1,024 refused frames only", () => {
+  it("[N9] a stream keeps the refusal reasons of the last 1,024 refused frames only", () => {
     const stream = openStream();
     for (let number = 0; number < 1_025; number += 1) stream.refuse(ticketOf(stream, number, asked), `reason ${number}`);
     stream.takeAcks();
@@ -99,7 +99,7 @@ describe("acks", () => {
     expect(stream.takeAcks()).toMatchObject([{ ok: false, for: "in-1", info: "reason 1" }]);
   });
 
-  it("[N5] a number that was here can be told from one that was not, wherever its frame is now", () => {
+  it("[N5] a stream distinguishes a number that has arrived from one that has not, wherever its frame is now", () => {
     const stream = openStream();
     ticketOf(stream, 0);
     stream.receive(frame(2), "held", 0);
@@ -108,7 +108,7 @@ describe("acks", () => {
     expect(openStream({}, "v1").hasSeen(-1)).toBe(false);
   });
 
-  it("[N11] a repeated (id, corr) of v1 is not handed up, and acked again once the first is settled", () => {
+  it("[N11] a v1 frame with a repeated (id, corr) is not handed up, and is acked again once the first is settled", () => {
     const stream = openStream({}, "v1");
     const send = (id: string, corr: string | undefined) => stream.receive(frame(undefined, { id, corr, isAsked: true }), id, 0);
     const [first] = send("a", "task").deliver;
@@ -123,7 +123,7 @@ describe("acks", () => {
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "a" }]);
   });
 
-  it("[N11] the memory of v1 keeps the last 4096 pairs and tells apart pairs that read alike", () => {
+  it("[N11] the repeat detection of v1 keeps the last 4096 (id, corr) pairs and distinguishes pairs that read alike", () => {
     const stream = openStream({}, "v1");
     const send = (id: string, corr?: string) => stream.receive(frame(undefined, { id, corr }), id, 0).verdict;
     expect([send("a:b", "c"), send("a", "b:c"), send("3:a:b:c")]).toEqual(["taken", "taken", "taken"]);

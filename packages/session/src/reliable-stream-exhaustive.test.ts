@@ -16,7 +16,7 @@ const statesMin = [3_000, 30_000, 250_000, 800_000];
 
 describe("two streams and a network that drops, doubles, reorders and cuts as it likes", () => {
   it.each(scopes.map((scope, at) => [scope.window, scope, statesMin[at] ?? 0] as const))(
-    "[N25] keep every promise in every state that a window of %i can reach, and can come to the end from each",
+    "[N25] two streams over a network that drops, doubles, reorders and cuts keep all guarantees in every state at window %i, and can finish from each",
     { timeout: 180_000 },
     (window, scope, atLeast) => {
       const statistics = new ExhaustiveSearch(scope).explore();
@@ -29,7 +29,7 @@ describe("two streams and a network that drops, doubles, reorders and cuts as it
   const search = (open: CreateStream) => () =>
     new ExhaustiveSearch({ window: 2, frames: 4, acksMax: 2, refusalsMax: 1 }, open).explore();
 
-  it("[N25] and the search finds an ack that covers what is not settled", () => {
+  it("[N25] the exhaustive search finds a stream whose ack covers what is not settled", () => {
     class Hasty extends ReliableStream<TestItem, string> {
       override takeAcks(): readonly AckPayload[] {
         return super.takeAcks().map((ack) => ({ ...ack, ack_seq: this.lastSeen }));
@@ -39,7 +39,7 @@ describe("two streams and a network that drops, doubles, reorders and cuts as it
     expect(search((rules, frames) => new Hasty(rules, streamSizes(frames)))).toThrow("acked before it was settled");
   });
 
-  it("[N25] and the search finds an end that takes what was seen for settled", () => {
+  it("[N25] the exhaustive search finds a stream that takes what its peer has seen for settled", () => {
     class Trusting extends ReliableStream<TestItem, string> {
       override resume(peerLastSeen: number | null, now: number): ReturnType<TestStream["resume"]> {
         if (peerLastSeen !== null) this.handleAck({ ack_seq: peerLastSeen }, undefined);
@@ -50,7 +50,7 @@ describe("two streams and a network that drops, doubles, reorders and cuts as it
     expect(search((rules, frames) => new Trusting(rules, streamSizes(frames)))).toThrow("something was not settled");
   });
 
-  it("[N25] and the search finds a window that is one too wide, and repeats that never leave", () => {
+  it("[N25] the exhaustive search finds a send window that is one too wide, and a stream that never resends", () => {
     class Mute extends ReliableStream<TestItem, string> {
       override checkTimeouts(): ReturnType<TestStream["checkTimeouts"]> {
         return { resend: [], verdict: "alive" };

@@ -25,7 +25,7 @@ describe("whatever a peer says", () => {
   const recvBytes = 500;
 
   it.each(["v2", "first", "v1"] as const)(
-    "[N26] a stream of %s neither throws nor keeps more than its windows allow",
+    "[N26] a stream of %s neither throws nor keeps more than its windows allow, whatever a peer sends",
     { timeout: 120_000 },
     (dialect) => {
       const random = createSeededRandom(dialect.length + dialect.charCodeAt(0));

@@ -108,7 +108,7 @@ const settle = fc.record({ many: fc.integer({ min: 1, max: 200 }), pick: fc.nat(
 );
 
 describe("a stream and a model of it", () => {
-  it("[N24] send the same frames under the same numbers, whatever is offered, acked, taken back and resumed", () => {
+  it("[N24] a stream sends the same frames under the same numbers as its model, whatever is enqueued, acked, withdrawn and resumed", () => {
     const act = fc.oneof({ weight: 4, arbitrary: offer }, { weight: 6, arbitrary: ack }, withdraw, resume);
     const shape = fc.record({
       frames: windows,
@@ -133,7 +133,7 @@ describe("a stream and a model of it", () => {
     );
   });
 
-  it("[N24] receive the same frames in the same order and acknowledge the same numbers, exactly, at any window", () => {
+  it("[N24] a stream receives the same frames in the same order as its model and acks exactly the same numbers, at any window", () => {
     const act = fc.oneof(arriveNear(6), arriveNear(1_100), fill, settle);
     fc.assert(
       fc.property(windows, fc.integer({ min: 1, max: 2_000 }), fc.array(act, { maxLength: 60 }), (frames, bytesMax, acts) => {

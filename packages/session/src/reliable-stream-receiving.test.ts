@@ -11,7 +11,7 @@ const windowOf = (stream: TestStream) => {
 };
 
 describe("frames of the peer", () => {
-  it("[N4] are handed up in the order of their numbers, each once", () => {
+  it("[N4] received frames are handed up in the order of their numbers, each once", () => {
     const stream = openStream();
 
     expect(arrive(stream, 2)).toMatchObject({ verdict: "held", numbers: [] });
@@ -22,7 +22,7 @@ describe("frames of the peer", () => {
     expect(stream.counts).toMatchObject({ buffered: 0, bufferedBytes: 0, unsettled: 5 });
   });
 
-  it("[N4] are held up to the window's bytes; the next in order is taken whatever it weighs", () => {
+  it("[N4] frames that arrive early are held up to the window's bytes; the next in order is taken whatever its size", () => {
     const stream = openStream({ recvBytes: 100 });
 
     expect(arrive(stream, 1, { bytes: 60 }).verdict).toBe("held");
@@ -33,14 +33,14 @@ describe("frames of the peer", () => {
     expect(stream.counts).toMatchObject({ buffered: 1, bufferedBytes: 40 });
   });
 
-  it("[N4] a frame heavier than the buffer is held while it is the only one", () => {
+  it("[N4] an early frame larger than the receive buffer is held while it is the only one", () => {
     const stream = openStream({ recvBytes: 100 });
 
     expect(arrive(stream, 1, { bytes: 500 }).verdict).toBe("held");
     expect(arrive(stream, 2, { bytes: 1 }).verdict).toBe("outside");
   });
 
-  it("[N5] that come again have no effect and are acked again", () => {
+  it("[N5] a received frame that arrives again has no effect and is acked again", () => {
     const stream = openStream();
     const [first] = arrive(stream, 0).deliver;
     if (first) stream.settle(first.tag);
@@ -52,7 +52,7 @@ describe("frames of the peer", () => {
     expect(stream.takeAcks()).toEqual([{ ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 8 }]);
   });
 
-  it("[N5] that come again before they are settled are not acked by name, nor by number", () => {
+  it("[N5] a received frame that arrives again before it is settled is acked neither by id nor by number", () => {
     const stream = openStream();
     const [first] = arrive(stream, 0, { isAsked: true }).deliver;
     arrive(stream, 0, { isAsked: true });
@@ -70,7 +70,7 @@ describe("frames of the peer", () => {
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "in-0", ack_seq: 0, ack_bitmap: 0, recv_window: 8 }]);
   });
 
-  it("[N6] beyond the window are dropped and not acked; the window begins after what is settled, not what was handed up", () => {
+  it("[N6] frames beyond the receive window are dropped and not acked; the window begins after what is settled, not what was handed up", () => {
     const stream = openStream({ recvFrames: 2 });
     expect(arrive(stream, 2).verdict).toBe("outside");
     const [first] = arrive(stream, 0).deliver;
@@ -85,7 +85,7 @@ describe("frames of the peer", () => {
     expect(arrive(stream, Number.MAX_SAFE_INTEGER).verdict).toBe("outside");
   });
 
-  it("[N7] become durable in any order: the contiguous part and a bitmap of the rest, which never names what is only held", () => {
+  it("[N7] received frames are settled in any order: acks hold the contiguous part and a bitmap of the rest, never what is only held", () => {
     const stream = openStream();
     const tickets = [0, 1, 2].flatMap((number) => arrive(stream, number).deliver.map(({ tag }) => tag));
     arrive(stream, 4);
@@ -103,14 +103,14 @@ describe("frames of the peer", () => {
     expect(stream.counts).toMatchObject({ unsettled: 0, buffered: 1 });
   });
 
-  it("[N7] cannot be settled before they were handed up", () => {
+  it("[N7] a received frame cannot be settled before it was handed up", () => {
     const stream = openStream();
     arrive(stream, 1);
 
     expect(() => stream.settle({ number: 1, id: "in-1", isAsked: false, bytes: 10 })).toThrow("before it was delivered");
   });
 
-  it("[N10] without a number are handed up at once and acked by name once settled, if they asked", () => {
+  it("[N10] a received frame without a number is handed up at once and acked by id once settled, if it requested an ack", () => {
     const stream = openStream();
     arrive(stream, 1);
     const [asked] = stream.receive(frame(undefined, { id: "a", isAsked: true }), "a", 0).deliver;
@@ -124,7 +124,7 @@ describe("frames of the peer", () => {
     expect(stream.counts.unsettled).toBe(0);
   });
 
-  it("[N19] leave a hole that is given up after 16 seconds, counted for each hole and only while there is a socket", () => {
+  it("[N19] a gap in the received numbers is given up after 16 seconds, counted for each gap and only while there is a socket", () => {
     const stream = openStream();
     const verdictAt = (now: number) => stream.checkTimeouts(now, () => 0.5).verdict;
     stream.receive(frame(1), "1", 1_000);
@@ -147,7 +147,7 @@ describe("frames of the peer", () => {
     expect(verdictAt(999_000)).toBe("alive");
   });
 
-  it("[N19] give up a hole above which everything lies beyond the window, and never one that is our own slowness", () => {
+  it("[N19] a gap is also given up if all frames after it lie beyond the window, but never if the receiver itself is slow to settle", () => {
     const lost = openStream();
     expect(lost.receive(frame(9), "9", 1_000).verdict).toBe("outside");
     expect(lost.checkTimeouts(16_999, () => 0.5).verdict).toBe("alive");

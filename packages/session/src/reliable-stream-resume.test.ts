@@ -13,7 +13,7 @@ import {
 const offerAll = (stream: TestStream, labels: string) => [...labels].forEach((label) => stream.enqueue(command(label)));
 
 describe("a session without a socket", () => {
-  it("[N20] sends nothing and repeats nothing, and takes what is offered", () => {
+  it("[N20] a stream without a socket sends nothing and resends nothing, and accepts new items", () => {
     const stream = openStream();
     offerAll(stream, "a");
     takeAllFrames(stream, 0);
@@ -29,7 +29,7 @@ describe("a session without a socket", () => {
 });
 
 describe("a session on a new socket", () => {
-  it("[N20] sends again what the peer has not seen, in order, and goes on with the next number", () => {
+  it("[N20] a stream on a new socket resends what the peer has not seen, in order, and continues with the next number", () => {
     const stream = openStream();
     offerAll(stream, "abcd");
     takeAllFrames(stream, 0);
@@ -45,7 +45,7 @@ describe("a session on a new socket", () => {
     expect(numbersOf(stream.checkTimeouts(66_000, () => 0.5).resend)).toEqual([1, 3, 4]);
   });
 
-  it("[N20] sends everything unacked when the peer does not say what it saw", () => {
+  it("[N20] a stream on a new socket resends everything unacked when the peer does not report what it saw", () => {
     const stream = openStream();
     offerAll(stream, "abc");
     takeAllFrames(stream, 0);
@@ -55,7 +55,7 @@ describe("a session on a new socket", () => {
     expect(numbersOf(stream.resume(null, 0))).toEqual([1, 2]);
   });
 
-  it("[N20] gives every frame all its tries again", () => {
+  it("[N20] a stream on a new socket gives every unacked frame all its send attempts again", () => {
     const stream = openStream();
     offerAll(stream, "a");
     takeAllFrames(stream, 0);
@@ -69,7 +69,7 @@ describe("a session on a new socket", () => {
     expect(stream.checkTimeouts(506_000, () => 0.5)).toMatchObject({ verdict: "alive", resend: [{ number: 0, sends: 8 }] });
   });
 
-  it("[N20] owes the state of its window, as acks under way were lost", () => {
+  it("[N20] a stream on a new socket acks the state of its window again, as acks in flight were lost", () => {
     const stream = openStream();
     const [first] = stream.receive(frame(0), "a", 0).deliver;
     if (first) stream.settle(first.tag);
@@ -83,7 +83,7 @@ describe("a session on a new socket", () => {
     expect(stream.buildWindowAck("resume-1")).toEqual({ ok: true, for: "resume-1", ack_seq: 0, ack_bitmap: 0, recv_window: 8 });
   });
 
-  it("[N21] cannot go on when the peer saw what was never sent, or forgot what it had acked", () => {
+  it("[N21] a stream cannot resume when the peer saw what was never sent, or forgot what it had acked", () => {
     const stream = openStream();
     offerAll(stream, "abc");
     takeAllFrames(stream, 0);
@@ -99,7 +99,7 @@ describe("a session on a new socket", () => {
 });
 
 describe("items that are taken back", () => {
-  it("[N22] vanish where they wait; where they are in flight their number stays and goes again without them", () => {
+  it("[N22] a withdrawn item is removed where it waits; where it is in flight its number stays and is resent without it", () => {
     const stream = openStream({ sendFrames: 2 });
     offerAll(stream, "abc");
     stream.enqueue(feedback("f"));
@@ -116,7 +116,7 @@ describe("items that are taken back", () => {
     expect(labelsOf(stream.handleAck({ ack_seq: 1 }, undefined))).toEqual(["b"]);
   });
 
-  it("[N22] leave the rest of their batch in its frame, under its number and name", () => {
+  it("[N22] a withdrawn item leaves the rest of its batch in the frame, under the same number and id", () => {
     const stream = openStream({ batchMax: 8 });
     for (const label of "abc") stream.enqueue(command(label, { batch: "w" }));
     takeAllFrames(stream, 0);
@@ -128,7 +128,7 @@ describe("items that are taken back", () => {
     expect(stream.withdraw(() => false)).toBe(0);
   });
 
-  it("[N22] end their frame at once in v1, which has no numbers to keep", () => {
+  it("[N22] a withdrawn item ends its frame at once in v1, which has no numbers to keep", () => {
     const stream = openStream({ sendFrames: 2 }, "v1");
     offerAll(stream, "abc");
     takeAllFrames(stream, 0);
@@ -142,7 +142,7 @@ describe("items that are taken back", () => {
 });
 
 describe("the end of a session", () => {
-  it("[N23] leaves everything unacked: in flight by number, then commands, then feedback", () => {
+  it("[N23] a stream returns everything unacked at the end of a session: in flight by number, then commands, then feedback", () => {
     const stream = openStream({ sendFrames: 4 });
     stream.enqueue(feedback("f"));
     takeAllFrames(stream, 0);

@@ -18,7 +18,7 @@ const shown = (stream: TestStream, now = 0) =>
   takeAllFrames(stream, now).map(({ number, items }) => `${number}${String(labelsOf(items))}`);
 
 describe("frames that leave", () => {
-  it("[N12] get their number when they leave, and commands pass the feedback that waits", () => {
+  it("[N12] frames get their number when they are sent, and commands overtake the feedback that waits", () => {
     const stream = openStream({ sendFrames: 1 });
     stream.enqueue(feedback("f"));
     expect(shown(stream)).toEqual(["0f"]);
@@ -33,7 +33,7 @@ describe("frames that leave", () => {
     expect(shown(stream)).toEqual(["2g"]);
   });
 
-  it("[N13] a quarter of the window's frames is left to commands", () => {
+  it("[N13] a quarter of the send window's frames is reserved for commands", () => {
     const stream = openStream({ sendFrames: 8 });
     for (const label of "abcdefgh") stream.enqueue(feedback(label));
     expect(shown(stream)).toHaveLength(6);
@@ -47,7 +47,7 @@ describe("frames that leave", () => {
     expect(stream.counts).toMatchObject({ inFlight: 8, waiting: 3 });
   });
 
-  it("[N13] a quarter of the window's bytes is left to commands, and feedback does not take room that a command waits for", () => {
+  it("[N13] a quarter of the send window's bytes is reserved for commands, and feedback does not take room that a command waits for", () => {
     const stream = openStream({ sendBytes: 100 });
     for (const label of "ab") stream.enqueue(feedback(label, { bytes: 40 }));
     expect(shown(stream)).toEqual(["0a"]);
@@ -61,7 +61,7 @@ describe("frames that leave", () => {
     expect(stream.counts).toMatchObject({ inFlightBytes: 70, waiting: 1, waitingBytes: 40 });
   });
 
-  it("[N13] small windows are shared: feedback can always leave when nothing else is under way", () => {
+  it("[N13] feedback can be sent in the smallest send windows too when nothing else is in flight", () => {
     for (const sendFrames of [1, 2, 3, 4]) {
       const stream = openStream({ sendFrames, sendBytes: 1 });
       stream.enqueue(feedback("f"));
@@ -69,7 +69,7 @@ describe("frames that leave", () => {
     }
   });
 
-  it("[N14] stay within the smaller of both windows, measured from the first that is not acked", () => {
+  it("[N14] frames in flight stay within the smaller of both windows, measured from the first that is not acked", () => {
     const stream = openStream({ sendFrames: 4 });
     offerAll(stream, "abcdefghij");
     expect(shown(stream)).toEqual(["0a", "1b", "2c", "3d"]);
@@ -85,7 +85,7 @@ describe("frames that leave", () => {
     expect(shown(stream)).toEqual(["6g", "7h", "8i", "9j"]);
   });
 
-  it("[N14] a frame heavier than the window goes alone", () => {
+  it("[N14] a frame larger than the send window is sent alone", () => {
     const stream = openStream({ sendBytes: 100 });
     stream.enqueue(command("a"));
     stream.enqueue(command("heavy", { bytes: 5_000 }));
@@ -100,7 +100,7 @@ describe("frames that leave", () => {
     expect(stream.counts).toMatchObject({ inFlightBytes: 10, waitingBytes: 0 });
   });
 
-  it("[N15] carry several items of one batch word, up to so many and so heavy, in order; the frame has a name of its own", () => {
+  it("[N15] a frame carries several items of one batch key in order, up to limits of count and bytes, and has an id of its own", () => {
     const stream = openStream({ batchMax: 3, batchBytesMax: 35 });
     for (const label of "abcd") stream.enqueue(command(label, { batch: "results" }));
     stream.enqueue(command("e", { batch: "errors" }));
@@ -123,7 +123,7 @@ describe("frames that leave", () => {
     expect(ackUpTo(stream, 1)).toEqual(["a", "b", "c", "d"]);
   });
 
-  it("[N15] a batch does not grow beyond the room that is left", () => {
+  it("[N15] a batch does not grow beyond the room that is left in the send window", () => {
     const stream = openStream({ batchMax: 64, sendBytes: 45 });
     stream.enqueue(command("a"));
     for (const label of "bcdef") stream.enqueue(command(label, { batch: "w" }));
@@ -133,7 +133,7 @@ describe("frames that leave", () => {
 });
 
 describe("acks of the peer", () => {
-  it("[N16] count up to ack_seq and by bitmap, beyond 53 bits too, each item once", () => {
+  it("[N16] an ack confirms frames up to ack_seq and by bitmap, beyond 53 bits too, each item once", () => {
     const stream = openStream({ sendFrames: 1_024 });
     for (let at = 0; at < 1_024; at += 1) stream.enqueue(command(`${at}`));
     takeAllFrames(stream);
@@ -142,7 +142,7 @@ describe("acks of the peer", () => {
     expect(ackUpTo(stream, 1, { ack_bitmap: `2${"0".repeat(253)}14` })).toEqual(["6", "1023"]);
   });
 
-  it("[N16] that were overtaken by later ones change nothing, not even the window", () => {
+  it("[N16] an ack that was overtaken by a later one changes nothing, not even the window", () => {
     const stream = openStream({ sendFrames: 4 });
     offerAll(stream, "abcdef");
     takeAllFrames(stream);
@@ -155,7 +155,7 @@ describe("acks of the peer", () => {
     expect(stream.counts.inFlight).toBe(4);
   });
 
-  it("[N16] for what was never sent are told apart and change nothing", () => {
+  it("[N16] an ack for what was never sent is reported as such and changes nothing", () => {
     const stream = openStream();
     offerAll(stream, "ab");
     takeAllFrames(stream);
@@ -170,7 +170,7 @@ describe("acks of the peer", () => {
     expect(ackUpTo(stream, 0, { ack_bitmap: 0b10 })).toBe("unsent");
   });
 
-  it("[N17] go by number where they have one, whatever they name; without one the name closes its frame", () => {
+  it("[N17] an ack with a number counts by number, whatever id it names; without one the id closes its frame", () => {
     const stream = openStream();
     offerAll(stream, "abc");
     takeAllFrames(stream);
@@ -184,7 +184,7 @@ describe("acks of the peer", () => {
     expect(stream.counts).toMatchObject({ inFlight: 1, inFlightBytes: 10 });
   });
 
-  it("[N17] of v1 go by name only", () => {
+  it("[N17] an ack in v1 counts by id only", () => {
     const stream = openStream({ sendFrames: 2 }, "v1");
     offerAll(stream, "abc");
     takeAllFrames(stream);
@@ -197,7 +197,7 @@ describe("acks of the peer", () => {
 });
 
 describe("frames that nobody acks", () => {
-  it("[N18] are sent again after about five seconds, then later and later, with jitter, never more than six times", () => {
+  it("[N18] an unacked frame is resent after about five seconds, then at growing intervals with jitter, and is sent at most six times", () => {
     const stream = openStream();
     offerAll(stream, "a");
     takeAllFrames(stream, 1_000);
@@ -231,7 +231,7 @@ describe("frames that nobody acks", () => {
     ["v2", 5_000],
     ["v1", 200],
   ] as const)(
-    "[N18] of %s that left together, or at other ends at nearly the same time, do not all come again together",
+    "[N18] unacked frames of %s that were sent together, or by other peers at nearly the same time, are not all resent together",
     (dialect, aboutMs) => {
       const firstRepeats = (sentAt: number, labels: string) => {
         const stream = openStream({}, dialect);
@@ -257,7 +257,7 @@ describe("frames that nobody acks", () => {
     },
   );
 
-  it("[N18] count for themselves: an ack ends the repeats of its frames only", () => {
+  it("[N18] unacked frames are timed separately: an ack ends the resends of its frames only", () => {
     const stream = openStream();
     offerAll(stream, "a");
     takeAllFrames(stream, 0);
@@ -276,7 +276,7 @@ describe("frames that nobody acks", () => {
     expect(stream.nextTimeoutAt).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it("[N18] keep their number, their name and the text that the caller left on them", () => {
+  it("[N18] a resent frame keeps its number, its id and the text that the caller left on it", () => {
     const stream = openStream();
     offerAll(stream, "a");
     const [sent] = takeAllFrames(stream, 0);
@@ -287,7 +287,7 @@ describe("frames that nobody acks", () => {
     expect(again).toMatchObject({ number: 0, id: "id-a", text: "the text", sends: 2 });
   });
 
-  it("[N27] leave again at once, all and in order, when the peer says that it misses something; each time is one of their six", () => {
+  it("[N27] all unacked frames are resent at once and in order when the peer reports a missing frame; each time is one of their six sends", () => {
     const stream = openStream({}, "v1");
     offerAll(stream, "abcd");
     takeAllFrames(stream, 0);

@@ -41,7 +41,7 @@ const read = (argv: string[], env: Record<string, string> = {}, file: unknown = 
   readSettings(table, grammar, { argv, env, readFile: () => JSON.stringify(file) });
 
 describe("settings by a table", () => {
-  it("a flag wins over the environment, that over the file, that over the default, and each origin is known", () => {
+  it("a setting's flag wins over the environment, that over the file, that over the default, and each origin is known", () => {
     const file = { dataDir: "file", name: "file", token: ["a", "b"], tenants: { acme: {} } };
 
     const result = read(["--dir", "flag", "--dev", "--config=c"], { APP_DATA_DIR: "env", APP_NAME: "env", APP_OLD: "1" }, file);
@@ -58,7 +58,7 @@ describe("settings by a table", () => {
     expect(read([], { APP_NAME: "" }).values).toMatchObject({ dataDir: "here", name: undefined, token: [] });
   });
 
-  it("all problems come at once, unknown names with the nearest known one", () => {
+  it("all problems of the settings are reported at once, unknown names with the nearest known one", () => {
     const argv = ["--nam", "x", "stray", "--dev", "--dev", "--data-dir=bad", "--config", "c", "--name"];
 
     expect(read(argv, { APP_DIR: "x", APP_TOKN: "x" }, { nmae: 1, old: {} }).problems).toEqual([

@@ -23,13 +23,13 @@ const found: CampaignViolation = {
 };
 
 describe("regressions", () => {
-  it.each(files)("[X44] %s is mended and stays so", async (name) => {
+  it.each(files)("[X44] the recorded violation %s is fixed and does not recur", async (name) => {
     const regression = JSON.parse(readFileSync(join(folder, name), "utf8")) as Regression;
 
     expect(await replayRegression(regression)).toEqual([]);
   });
 
-  it("[X44] a violation is kept under its seed and checker, and its file says all that is needed to play it again", () => {
+  it("[X44] a violation is saved under its seed and checker, in a file with all that is needed to replay it", () => {
     const { name, text } = toRegression(found);
 
     expect(name).toBe("6-single-lease.json");
@@ -43,7 +43,7 @@ describe("regressions", () => {
     });
   });
 
-  it("[X44] playing a kept schedule again breaks the promise again while the bug is there", async () => {
+  it("[X44] replaying a saved violation reproduces it while the bug is present, and finds nothing without the bug", async () => {
     const regression = JSON.parse(toRegression({ ...found, schedule: null }).text) as Regression;
 
     expect(await replayRegression(regression, "requeue-forgets-fence")).toContainEqual(
@@ -52,7 +52,7 @@ describe("regressions", () => {
     expect(await replayRegression(regression)).toEqual([]);
   });
 
-  it("[X45] a violation is told with its seed, checker, time, faults and what led to it", () => {
+  it("[X45] a violation is described with its seed, checker, time, faults and the events that led to it", () => {
     expect(describeViolation(found)).toEqual([
       "seed 6: single-lease (I3) at 12 ms: the fence did not rise",
       "  needs these faults:",

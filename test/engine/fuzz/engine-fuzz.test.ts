@@ -42,7 +42,7 @@ describe("engines under random faults", () => {
     expect(seen).toEqual(expect.arrayContaining([...requiredOccurrences, ...requiredKills]));
   });
 
-  it("[U8] no invariant is broken on a shared store with busy roots and rows that must be loaded", async () => {
+  it("[U8] an engine on a shared store breaks no invariant with busy roots and rows that must be loaded", async () => {
     const { broken, seen } = await runSeeds({ mode: "weak", engines: 1, rates: storeFaultRates, crashes: true }, 2_001, 60);
 
     expect(broken).toEqual([]);

@@ -119,12 +119,12 @@ async function checkCalls(harness: EngineHarness, run: string, phase: string): P
 
 describe("random chains", () => {
   for (const first of [1, 101])
-    it(`[E74] random chains always end, call by call and slot by slot (seeds from ${first})`, async () => {
+    it(`[E74] runs with random middleware chains always end, with no call made or answered twice and no slot left held (seeds from ${first})`, async () => {
       for (let seed = first; seed < first + 80; seed++)
         expect([seed, await runSeed(seed, 0).catch(String)]).toEqual([seed, "over"]);
     }, 60_000);
 
-  it("[E74] random chains always end, also when the engine restarts with open calls", async () => {
+  it("[E74] runs with random middleware chains always end, also when the engine restarts with open calls", async () => {
     for (let seed = 1_001; seed < 1_081; seed++) expect([seed, await runSeed(seed, 3).catch(String)]).toEqual([seed, "over"]);
   }, 60_000);
 });

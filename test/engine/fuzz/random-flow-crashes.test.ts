@@ -101,7 +101,7 @@ class EngineLives {
 }
 
 it.for(Array.from({ length: 60 }, (_, at) => at + 1))(
-  "[E39] a run goes on where the last commit left it, whenever an engine dies (seed %i)",
+  "[E39] a run continues from its last commit, whenever an engine dies (seed %i)",
   async (seed) => {
     const unlucky = new FuzzRandom(seed * 7);
     const bad = new Set(unlucky.chance(0.3) ? ["ba", "aab", "ca"] : []);

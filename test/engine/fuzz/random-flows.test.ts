@@ -107,17 +107,20 @@ interface RunOutcome {
 }
 
 describe("random workflows of nested containers", () => {
-  it.for(seeds(60))("[E38] run every leaf as often as the loops say, with ordered results (seed %i)", async (seed) => {
-    const flowRun = await new RandomFlowRun(seed, () => false).start();
+  it.for(seeds(60))(
+    "[E38] random nested workflows run every leaf as often as their loops require, with ordered results (seed %i)",
+    async (seed) => {
+      const flowRun = await new RandomFlowRun(seed, () => false).start();
 
-    await flowRun.finish();
+      await flowRun.finish();
 
-    const { found, model, ran } = await flowRun.compare();
-    expect(found).toEqual(model);
-    expect(flowRun.robot.dispatchesSeen.map(({ node }) => node).sort()).toEqual(ran.sort());
-  });
+      const { found, model, ran } = await flowRun.compare();
+      expect(found).toEqual(model);
+      expect(flowRun.robot.dispatchesSeen.map(({ node }) => node).sort()).toEqual(ran.sort());
+    },
+  );
 
-  it.for(seeds(80))("[E38] come to the end that the rules say when leaves fail (seed %i)", async (seed) => {
+  it.for(seeds(80))("[E38] random nested workflows end as the rules require when leaves fail (seed %i)", async (seed) => {
     const flowRun = await new RandomFlowRun(seed + 1_000, randomFailures(seed, 0.15)).start();
 
     await flowRun.finish();
@@ -126,29 +129,32 @@ describe("random workflows of nested containers", () => {
     expect(found).toEqual(model);
   });
 
-  it.for(seeds(60))("[E38] end whole whoever vanishes and whenever they are cancelled (seed %i)", async (seed) => {
-    const flowRun = await new RandomFlowRun(seed + 2_000, randomFailures(seed, 0.05)).start();
-    const { harness, robot: autoWorkers, random } = flowRun;
-    let losses = 0;
-    let isCancelled = false;
+  it.for(seeds(60))(
+    "[E38] random nested workflows end as the rules require, whichever worker vanishes and whenever they are cancelled (seed %i)",
+    async (seed) => {
+      const flowRun = await new RandomFlowRun(seed + 2_000, randomFailures(seed, 0.05)).start();
+      const { harness, robot: autoWorkers, random } = flowRun;
+      let losses = 0;
+      let isCancelled = false;
 
-    await flowRun.finish(async () => {
-      if (losses < 3 && random.chance(0.3)) {
-        losses++;
-        const at = random.integerBelow(2);
-        if (autoWorkers.workers[at] !== undefined) await waitWhileTimePasses(harness, autoWorkers.workers[at].disconnect());
-        autoWorkers.workers[at] = await flowRun.join(`w${at}`, { slots: 3, boot: `boot-${losses}` });
-      } else if (!isCancelled && random.chance(0.05)) {
-        isCancelled = true;
-        await waitWhileTimePasses(
-          harness,
-          harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run: flowRun.run, reason: "enough" }),
-        );
-      }
-    });
+      await flowRun.finish(async () => {
+        if (losses < 3 && random.chance(0.3)) {
+          losses++;
+          const at = random.integerBelow(2);
+          if (autoWorkers.workers[at] !== undefined) await waitWhileTimePasses(harness, autoWorkers.workers[at].disconnect());
+          autoWorkers.workers[at] = await flowRun.join(`w${at}`, { slots: 3, boot: `boot-${losses}` });
+        } else if (!isCancelled && random.chance(0.05)) {
+          isCancelled = true;
+          await waitWhileTimePasses(
+            harness,
+            harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run: flowRun.run, reason: "enough" }),
+          );
+        }
+      });
 
-    const { found, model } = await flowRun.compare();
-    // A cancel that came too late changed nothing.
-    expect(found).toEqual(found.phase === "cancelled" && isCancelled ? { phase: "cancelled", values: null } : model);
-  });
+      const { found, model } = await flowRun.compare();
+      // A cancel that came too late changed nothing.
+      expect(found).toEqual(found.phase === "cancelled" && isCancelled ? { phase: "cancelled", values: null } : model);
+    },
+  );
 });

@@ -114,7 +114,7 @@ describe("what a result leaves with its worker", () => {
 });
 
 describe("a task that refers to a resource", () => {
-  it("[P15] a task that refers to a resource goes to its owner only, wherever in parameters or policy the reference is", async () => {
+  it("[P15] a task that refers to a resource is sent to the resource's owner only, wherever in parameters or policy the reference is", async () => {
     const { world: harness, owner, other } = await createOwner();
 
     await startAndSettle(harness, taskUsing("res-1"));
@@ -128,7 +128,7 @@ describe("a task that refers to a resource", () => {
     ]);
   });
 
-  it("[P15] a task that refers to a resource waits while the owner is busy or away", async () => {
+  it("[P15] a task that refers to a resource waits while the resource's owner is busy", async () => {
     const { world: harness, owner, other } = await createOwner();
     await startAndSettle(harness, buildChain(1, { policy: { resourceRefs: [{ resourceId: "res-1" }] } }));
     const run = await startAndSettle(harness, taskUsing("res-1"));
@@ -222,7 +222,7 @@ describe("affinity keys", () => {
   const sticky = (changes: object = {}) =>
     buildChain(1, { policy: { affinity: { key: "session-7", mode: "sticky", ...changes } } });
 
-  it("[P17] a sticky key sends everything under it to the worker that had it first, in one turn too", async () => {
+  it("[P17] all tasks with one sticky affinity key go to the worker that had the key first, also within one turn", async () => {
     const harness = await new EngineHarness().start();
     const crew = [await harness.joinWorker("a", { slots: 2 }), await harness.joinWorker("b", { slots: 2 })];
 
@@ -256,7 +256,7 @@ describe("affinity keys", () => {
     expect(second.dispatchesSent).toHaveLength(2);
   });
 
-  it("[P17] a key is free when its time to live is over without use", async () => {
+  it("[P17] an affinity key is free when its time to live has passed without use", async () => {
     const harness = await new EngineHarness().start();
     const first = await harness.joinWorker("a");
     await startAndSettle(harness, sticky({ ttlSeconds: 5 }));
@@ -272,7 +272,7 @@ describe("affinity keys", () => {
     expect(second.dispatchesSent).toHaveLength(1);
   });
 
-  it("[P18] a preferred key waits two seconds for its worker, then goes to anybody", async () => {
+  it("[P18] a task with a preferred affinity key waits two seconds for the key's worker, then may run on any worker", async () => {
     const harness = await new EngineHarness().start();
     const preferred = buildChain(1, { policy: { affinity: { key: "k", mode: "preferred" } } });
     const first = await harness.joinWorker("a");
@@ -292,7 +292,7 @@ describe("affinity keys", () => {
     expect(first.dispatchesSent).toHaveLength(2);
   });
 
-  it("[P17] a task that waits for its key's worker waits no longer than its time in queue, and is looked at every minute", async () => {
+  it("[P17] a task that waits for its affinity key's worker fails at its queue timeout, and is checked every minute until then", async () => {
     const harness = await new EngineHarness().start();
     const owner = await harness.joinWorker("a");
     await startAndSettle(harness, sticky());
@@ -310,7 +310,7 @@ describe("affinity keys", () => {
     expect(await runError(harness, run)).toMatchObject({ code: "E.DISPATCH.UNAVAILABLE" });
   });
 
-  it("[P17] keys of two tenants are apart", async () => {
+  it("[P17] equal affinity keys of two tenants are independent", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("a", { tenant: "t1" });
     const other = await harness.joinWorker("b", { tenant: "t2" });
@@ -335,7 +335,7 @@ describe("affinity keys", () => {
 });
 
 describe("pins over several schedulers", () => {
-  it("[P19] a task that only another scheduler's worker may run is granted there, though no hint came", async () => {
+  it("[P19] a task that only another scheduler's worker may run is granted there, though no hint arrived", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const wrap = (store: Store): Store => overrideStore(store, { onHint: () => undefined });
     const [near, far] = [await cluster.startEngine("r1", { wrap }), await cluster.startEngine("r2", { wrap })];

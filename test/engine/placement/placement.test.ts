@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness } from "../harness/engine-harness.ts";
 
 describe("placement", () => {
-  it("[P1] never gives a worker more than its slots, and fills a slot the moment it is free", async () => {
+  it("[P1] the engine never gives a worker more tasks than its slots, and fills a slot the moment it is free", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 2 });
     for (let run = 0; run < 5; run++) await harness.startRun(buildChain(1));
@@ -15,7 +15,7 @@ describe("placement", () => {
     expect(worker.dispatchesSent).toHaveLength(3);
   });
 
-  it("[P2] gives nothing to a worker that drains, is unhealthy, of another tenant or without the package", async () => {
+  it("[P2] the engine gives no task to a worker that is draining, unhealthy, of another tenant or without the package", async () => {
     const harness = await new EngineHarness().start();
     const draining = await harness.joinWorker("draining");
     await harness.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: draining.worker, on: true });
@@ -34,7 +34,7 @@ describe("placement", () => {
     expect(harness.dispatches().map((one) => one.worker)).toEqual([draining.worker]);
   });
 
-  it("[P3] routes by pool and tags", async () => {
+  it("[P3] the engine routes tasks by pool and tags", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("plain");
     const gpu = await harness.joinWorker("gpu", { pool: "gpu", tags: { zone: "b" } });
@@ -45,7 +45,7 @@ describe("placement", () => {
     expect(harness.dispatches().map((one) => one.worker)).toEqual([gpu.worker]);
   });
 
-  it("[P4] serves lower priority numbers first, and equal ones in the order they became ready", async () => {
+  it("[P4] the engine grants tasks with lower priority numbers first, and equal ones in the order they became ready", async () => {
     const harness = await new EngineHarness().start();
     const [late, first, second, urgent] = [
       await harness.startRun(buildChain(1), { priority: 9 }),
@@ -61,7 +61,7 @@ describe("placement", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([urgent, first, second, late]);
   });
 
-  it("[P5] does not let a fresh successor overtake tasks that are queued already", async () => {
+  it("[P5] a successor that just became ready does not overtake tasks that are queued already", async () => {
     const harness = await new EngineHarness().start();
     const one = await harness.startRun(buildChain(2));
     const two = await harness.startRun(buildChain(2));
@@ -73,7 +73,7 @@ describe("placement", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([one, two, one, two]);
   });
 
-  it("[P6] spreads work over fitting workers", async () => {
+  it("[P6] the engine spreads tasks evenly over the workers that can run them", async () => {
     const harness = await new EngineHarness().start();
     for (const name of ["a", "b", "c"]) await harness.joinWorker(name, { slots: 4 });
 
@@ -83,7 +83,7 @@ describe("placement", () => {
     expect(["t1/a", "t1/b", "t1/c"].map((worker) => harness.dispatches(worker).length)).toEqual([2, 2, 2]);
   });
 
-  it("[P7] keeps a worker's own limit for one node type", async () => {
+  it("[P7] the engine keeps to a worker's own limit for one node type", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 5, perNodeLimits: { "test.heavy": 1 } });
 
@@ -93,7 +93,7 @@ describe("placement", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.nodeType).sort()).toEqual(["test.heavy", "test.light"]);
   });
 
-  it("[P8] finds work for a worker that learns a package while connected", async () => {
+  it("[P8] a worker that gets a package while connected is given the waiting task of that package", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { packages: [] });
     await harness.startRun(buildChain(1));
@@ -111,7 +111,7 @@ describe("placement", () => {
 describe("concurrency keys", () => {
   const single = { policy: { concurrency: { key: "printer", limit: 1 } } };
 
-  it("[K1] lets no more tasks of a key run than its limit, across runs and workers, and readies the next in the same turn", async () => {
+  it("[K1] no more tasks of a concurrency key run than its limit, across runs and workers, and the next is granted in the same turn", async () => {
     const harness = await new EngineHarness().start();
     const a = await harness.joinWorker("a", { slots: 3 });
     const b = await harness.joinWorker("b", { slots: 3 });
@@ -127,7 +127,7 @@ describe("concurrency keys", () => {
     expect(harness.engine.gauge().turns).toBe(turns + 1);
   });
 
-  it("[K6] lets a key with room for more run side by side on one worker, and tells the worker a key of its own for each", async () => {
+  it("[K6] tasks of a concurrency key with a higher limit run side by side on one worker, each dispatched with a key of its own", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const pair = { policy: { concurrency: { key: "pair", limit: 2 } } };
@@ -141,7 +141,7 @@ describe("concurrency keys", () => {
     expect(keys).toContain("printer");
   });
 
-  it("[K2] keeps keys of two tenants apart", async () => {
+  it("[K2] equal concurrency keys of two tenants are independent", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("a");
     await harness.joinWorker("b", { tenant: "t2" });
@@ -153,7 +153,7 @@ describe("concurrency keys", () => {
     expect(harness.dispatches()).toHaveLength(2);
   });
 
-  it("[K3] gives the key on when its holder is cancelled, fails, times out or waits for a retry", async () => {
+  it("[K3] a concurrency key passes to the next task when its holder is cancelled, fails, times out or waits for a retry", async () => {
     for (const end of ["cancel", "fail", "timeout", "retry"] as const) {
       const harness = await new EngineHarness().start();
       const worker = await harness.joinWorker("w", { slots: 3 });
@@ -176,7 +176,7 @@ describe("concurrency keys", () => {
     }
   });
 
-  it("[K4] keeps the key over a lost attempt: the task goes back into line before anyone else gets it", async () => {
+  it("[K4] a task keeps its concurrency key over a lost attempt and is queued again before another task gets the key", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const first = await harness.startRun(buildChain(1, single));
@@ -188,7 +188,7 @@ describe("concurrency keys", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([first, first]);
   });
 
-  it("[K5] cancels tasks that wait for a key, and the key moves past them", async () => {
+  it("[K5] a concurrency key passes over cancelled tasks that waited for it", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     await harness.startRun(buildChain(1, single));
@@ -204,7 +204,7 @@ describe("concurrency keys", () => {
 });
 
 describe("tenants", () => {
-  it("[T1] takes commands of tenants in turn, so a flood of one does not make the other wait", async () => {
+  it("[T1] the engine takes commands of tenants in turn, so a flood from one does not make the other wait", async () => {
     const harness = await new EngineHarness({ settings: { turnCommandsMax: 8 } }).start();
     const answered: string[] = [];
     const flood = Array.from({ length: 200 }, () => harness.startCommand(buildChain(1), { tenant: "loud" }));
@@ -219,7 +219,7 @@ describe("tenants", () => {
     expect(answered.indexOf("quiet")).toBeLessThan(16);
   });
 
-  it("[T2] refuses more commands than may wait with E.OVERLOADED, and loses none it took", async () => {
+  it("[T2] the engine refuses more commands than may wait with E.OVERLOADED, and loses none it accepted", async () => {
     const harness = await new EngineHarness({ settings: { inboxMax: 10 } }).start();
 
     const all = await Promise.allSettled(harness.askAll(Array.from({ length: 30 }, () => harness.startCommand(buildChain(1)))));

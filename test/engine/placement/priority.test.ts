@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 
 describe("lines that one worker serves", () => {
-  it("[P4] the lower priority number goes first, whichever queue it is in and whichever became ready first", async () => {
+  it("[P4] the task with the lower priority number is granted first, whichever queue it is in and whichever became ready first", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const first = await harness.startRun(buildChain(1));

@@ -67,7 +67,7 @@ describe("a resource that its worker no longer keeps", () => {
     expect(task === undefined ? null : readTaskState(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
   });
 
-  it("[B81] a resource reported as dropped just before the session ended is gone, unless the worker was kicked or has returned", async () => {
+  it("[B81] a resource reported as dropped by a session that has just ended is gone, unless the worker has returned", async () => {
     const { world: harness, owner } = await createOwner();
     await owner.disconnect();
     expect(await removeResource(owner)).toEqual({ of: "word", applied: true });
@@ -109,7 +109,7 @@ describe("a resource that its worker no longer keeps", () => {
     expect((await harness.facts()).filter((type) => type === "artifact.removed")).toHaveLength(1);
   });
 
-  it("[W180] only the owner's current session drops a resource, and not one stored later under the same name", async () => {
+  it("[W180] only the owner's current session can drop a resource, and not one stored later under the same name", async () => {
     const { world: harness, owner } = await createOwner();
     const other = await harness.joinWorker("other");
     const doc = await readResource(harness);

@@ -17,7 +17,7 @@ async function startHarness(): Promise<{ world: EngineHarness; worker: TestWorke
 }
 
 describe("a worker short of memory or disk", () => {
-  it("[B32] a worker short of memory or disk is drained at the threshold and gets work again 5 points below it", async () => {
+  it("[B32] a worker short of memory is drained at the threshold and gets work again 5 points below it", async () => {
     const { world: harness, worker } = await startHarness();
 
     await worker.heartbeat([], true, { memPct: 89.9, diskPct: 94 });
@@ -43,7 +43,7 @@ describe("a worker short of memory or disk", () => {
     expect(await harness.workerFacts(worker.worker, "worker.relieved")).toEqual([{ memPct: 85, diskPct: 10 }]);
   });
 
-  it("[B39] resource pressure, missed heartbeats, saturation and recovery are logged by the scheduler", async () => {
+  it("[B39] resource pressure, missed heartbeats and the recovery from each are emitted as worker events", async () => {
     const { world: harness, worker } = await startHarness();
     const news = () => harness.effects.flatMap((effect) => (effect.type === "worker" ? [[effect.event, effect.isRecovery]] : []));
 
@@ -134,7 +134,7 @@ describe("a worker short of memory or disk", () => {
     expect(drainsSent(near).map(([on]) => on)).toEqual([true, false]);
   });
 
-  it("[B32] resource pressure outlasts the session but not the process", async () => {
+  it("[B32] a worker's resource pressure outlasts its session but not its process", async () => {
     const { world: harness, worker } = await startHarness();
     await worker.heartbeat([], true, { memPct: 95 });
 
@@ -181,7 +181,7 @@ describe("what a worker says of itself", () => {
     });
   });
 
-  it("[E16] counts beats of workers that are not well, and how late each beat was after its period", async () => {
+  it("[E16] heartbeats of unhealthy workers are counted, and the lateness of each heartbeat after its period is measured", async () => {
     const { world: harness, worker } = await startHarness();
     await harness.advance(8_000);
     await worker.heartbeat([], false);
@@ -257,7 +257,7 @@ describe("a worker without a free slot", () => {
     expect(await harness.workerFacts(worker.worker, "worker.unsaturated")).toHaveLength(1);
   });
 
-  it("[P10] a full worker leaves unpinned work to others, and pinned work waits for it", async () => {
+  it("[P10] unpinned tasks go to other workers while a worker is full, and tasks pinned to it wait for it", async () => {
     const cluster = new EngineCluster();
     const harness = await cluster.startEngine("r1");
     const worker = await harness.joinWorker("w");

@@ -41,7 +41,7 @@ describe("versions", () => {
     expect(late.lastDispatch.packageVersion).toBe("2.0.0-rc.1");
   });
 
-  it("[P11] the version that was authored is taken where it is installed and late enough", async () => {
+  it("[P11] a task with a minimum version gets the authored package version where that is installed and late enough", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { packages: [testPackage("1.0.0"), testPackage("4.0.0")] });
 
@@ -50,7 +50,7 @@ describe("versions", () => {
     expect(worker.lastDispatch.packageVersion).toBe("1.0.0");
   });
 
-  it("[P11] a worker whose version is too old, or not installed, gets no such task", async () => {
+  it("[P11] a worker whose package version is too old, or not installed, gets no task with a minimum version", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("early", { packages: [testPackage("1.9.0")] });
     await harness.joinWorker("broken", { packages: [testPackage("2.0.0", "failed")] });
@@ -68,7 +68,7 @@ describe("versions", () => {
 });
 
 describe("bindings", () => {
-  it("[P12] a run's later work of a package goes back to the worker that did it last, while that has room", async () => {
+  it("[P12] a run's later tasks of a package go back to the worker that ran the last one, while it has a free slot", async () => {
     const harness = await new EngineHarness().start();
     const crew = [await harness.joinWorker("a"), await harness.joinWorker("b"), await harness.joinWorker("c")];
     const run = await startAndSettle(harness, buildChain(5));
@@ -81,7 +81,7 @@ describe("bindings", () => {
     expect(readBindings(row)).toEqual({ test: { worker: first.worker, at: harness.now } });
   });
 
-  it("[P12] work of a bound package goes elsewhere if the bound worker is full or draining; its success moves the binding", async () => {
+  it("[P12] a task of a bound package runs elsewhere if the bound worker is draining, and its success moves the binding", async () => {
     const harness = await new EngineHarness().start();
     const first = await harness.joinWorker("a");
     const run = await startAndSettle(harness, buildChain(3));
@@ -97,7 +97,7 @@ describe("bindings", () => {
 });
 
 describe("why a task waits", () => {
-  it("[P13] names for each worker of the tenant the first rule that it fails, from stored rows", async () => {
+  it("[P13] the explanation of a waiting task names the first rule that each worker of the tenant fails, from stored rows", async () => {
     const harness = await new EngineHarness().start();
     const workflow = buildChain(1, { policy: { pool: "gpu", tags: { zone: "z1" } } });
     await harness.joinWorker("other-pool");
@@ -142,7 +142,7 @@ describe("why a task waits", () => {
     expect(said.summary).toContain("none of 6 workers can take it");
   });
 
-  it("[P13] slots and node type limits are explained where the caller loaded what the workers hold", async () => {
+  it("[P13] the explanation of a waiting task covers slots and node type limits if the caller loaded what the workers hold", async () => {
     const harness = await new EngineHarness().start();
     const workflow = buildChain(1);
     await harness.joinWorker("full", { slots: 1 });
@@ -168,7 +168,7 @@ describe("why a task waits", () => {
     expect(said(undefined, 0)).toMatchObject({ code: "fits" });
   });
 
-  it("[P13] names the task's own reasons: what it waits for, its retry, its key, its end", async () => {
+  it("[P13] the explanation of a waiting task names its own reasons: unreached predecessors, a retry, its key, the end of its run", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const retry = { maxAttempts: 3, backoffMs: 10_000 };

@@ -44,14 +44,14 @@ async function useKeyTwice(
 }
 
 it.each(keyed.filter((name) => name !== "createView"))(
-  "[A370] an idempotency key used with %s is refused on every other route, and the reverse",
+  "[A370] an idempotency key used with %s is refused on createView, and the reverse",
   async (name) => {
     expect(await withRestFixture((cluster) => useKeyTwice(cluster, name, "createView"))).toEqual([]);
     expect(await withRestFixture((cluster) => useKeyTwice(cluster, "createView", name))).toEqual([]);
   },
 );
 
-it("[A370] a command that was refused leaves its key free, and one of a kind is not one of another", async () => {
+it("[A370] a refused command leaves its idempotency key free, and a key used for a drain is refused for a kick", async () => {
   await withRestFixture(async ({ send: ask }) => {
     const missing = await ask("drainWorker", { headers, url: "/api/v1/workers/nobody/drain" });
     const view = await ask("createView", { headers });
@@ -66,7 +66,7 @@ it("[A370] a command that was refused leaves its key free, and one of a kind is 
   });
 });
 
-it("[A370] a rebind under a key of its own is done once, under another's not at all", async () => {
+it("[A370] a worker rebind is done once per idempotency key, and not at all under a key that another route has used", async () => {
   await withRestFixture(async ({ send: ask }) => {
     const { body } = await ask("listWorkers");
     const queue = (body?.["items"]?.[0] as { queues: string[] } | undefined)?.queues[0];

@@ -43,7 +43,7 @@ const storeFixtures = [
 ] as const;
 
 describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
-  it("[A213] every route answers a valid request of an authorised caller as its table row says", async () => {
+  it("[A213] every route answers a valid request of an authorised caller with the status and schema of its table row", async () => {
     const wrong: string[] = [];
     const judge = async (name: RouteName, { send: ask }: RestFixture) => {
       const response = await ask(name);
@@ -62,7 +62,7 @@ describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
     expect(wrong).toEqual([]);
   }, 120_000);
 
-  it("[A214] every route demands a token, and one with the right scope", async () => {
+  it("[A214] every protected route refuses a missing token, an unknown token and a token without the required scope", async () => {
     const { send: ask, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const wrong: string[] = [];
@@ -81,7 +81,7 @@ describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A215] an object of another tenant is answered exactly as one that does not exist", async () => {
+  it("[A215] a request for another tenant's object is answered exactly like one for an object that does not exist", async () => {
     const { send: ask, ownSamples: mine, otherTenantSamples: theirs, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const told: string[] = [];
@@ -109,7 +109,7 @@ function maskIds({ status, body }: TestResponse, ids: readonly string[]): string
 }
 
 describe("every route", () => {
-  it("[A216] refuses query parameters that it does not know, and ones given twice", async () => {
+  it("[A216] every route refuses unknown query parameters, and known ones given twice", async () => {
     const { send: ask, ownSamples: mine, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
@@ -127,7 +127,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A217] refuses bodies that are no JSON, none at all, too deep, too large or of another kind", async () => {
+  it("[A217] every route with a body refuses one that is not JSON, missing, too deep, too large or of another content type", async () => {
     const { send: ask, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
@@ -160,7 +160,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A218] odd path parameters are answered 404, as a missing object or an unknown route", async () => {
+  it("[A218] every route refuses odd path parameters with one of its documented faults or as an unknown route, and changes nothing", async () => {
     const { send: ask, ownSamples: mine, storedState: trace } = await openFixture();
     const before = await trace();
     const odd = [
@@ -197,7 +197,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A219] an invalid Idempotency-Key is refused, any valid one accepted", async () => {
+  it("[A219] every route that takes an Idempotency-Key refuses an invalid one and changes nothing", async () => {
     const { send: ask, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
@@ -211,7 +211,7 @@ describe("every route", () => {
     expect(await trace()).toBe(before);
   });
 
-  it("[A220] the same key and body again give the same answer and no second effect; another body is refused", async () => {
+  it("[A220] a request repeated with the same idempotency key and body has the same answer and no second effect; another body is refused", async () => {
     const wrong: string[] = [];
     for (const name of withKey.filter((one) => !routesWithoutMemory.has(one))) {
       const {

@@ -37,7 +37,7 @@ async function openFixture(stage?: StoreFixture, readerOf: (reader: StoreReader)
 const key = (word: string) => ({ "idempotency-key": word });
 
 describe("lists", () => {
-  it("[A222] several statuses are merged without losing runs, though each page may end early", async () => {
+  it("[A222] GET /runs merges several statuses without losing runs, even if each page of the store ends early", async () => {
     // A store that looks at one run a page, as one does that searches a long log.
     const slow = (reader: StoreReader): StoreReader => ({
       ...reader,
@@ -72,45 +72,48 @@ describe("lists", () => {
   it.each([
     ["memory", () => createMemoryFixture("strong")],
     ["sqlite", () => createSqliteFixture()],
-  ] as const)("[A223] words to search for are words on %s, whatever language they were written in", async (_store, stageOf) => {
-    const { bench, start } = await openFixture(await stageOf());
-    const named = (name: string) => start({ ...buildChain(1), metadata: { name } });
-    await named('plain "quoted" AND words');
-    await named("😀 héllo *star*");
-    const found = async (q: string) => (await bench.callRoute("listRuns", { query: { q } })).body.items?.length;
+  ] as const)(
+    "[A223] the run search on %s treats operators and special characters as plain text and finds non-ASCII words",
+    async (_store, stageOf) => {
+      const { bench, start } = await openFixture(await stageOf());
+      const named = (name: string) => start({ ...buildChain(1), metadata: { name } });
+      await named('plain "quoted" AND words');
+      await named("😀 héllo *star*");
+      const found = async (q: string) => (await bench.callRoute("listRuns", { query: { q } })).body.items?.length;
 
-    for (const q of [
-      '"',
-      '"quoted',
-      "AND",
-      "OR",
-      "NOT plain",
-      "plain NEAR words",
-      "pla*",
-      "name:plain",
-      "(",
-      ")",
-      "^a",
-      "-plain",
-      "'",
-      ";",
-      "%",
-      "_",
-      "\\",
-      "{",
-      "a".repeat(1_024),
-      "😀",
-      "*",
-      " * ",
-      "+plain",
-    ])
-      expect([q, await found(q)]).toEqual([q, expect.any(Number)]);
-    expect(await found("PLAIN and")).toBe(1);
-    expect(await found("h\u00e9llo")).toBe(1);
-    expect((await bench.callRoute("listRuns", { query: { q: "a\u0000b" } })).body.error).toBe("E.REQUEST.INVALID");
-  });
+      for (const q of [
+        '"',
+        '"quoted',
+        "AND",
+        "OR",
+        "NOT plain",
+        "plain NEAR words",
+        "pla*",
+        "name:plain",
+        "(",
+        ")",
+        "^a",
+        "-plain",
+        "'",
+        ";",
+        "%",
+        "_",
+        "\\",
+        "{",
+        "a".repeat(1_024),
+        "😀",
+        "*",
+        " * ",
+        "+plain",
+      ])
+        expect([q, await found(q)]).toEqual([q, expect.any(Number)]);
+      expect(await found("PLAIN and")).toBe(1);
+      expect(await found("h\u00e9llo")).toBe(1);
+      expect((await bench.callRoute("listRuns", { query: { q: "a\u0000b" } })).body.error).toBe("E.REQUEST.INVALID");
+    },
+  );
 
-  it("[A224] unusual timestamps are either refused or read exactly", async () => {
+  it("[A224] GET /runs accepts valid timestamps up to the ends of the range and refuses unusual ones", async () => {
     const { bench } = await openFixture();
     const status = async (since: string) => (await bench.callRoute("listRuns", { query: { since } })).status;
 
@@ -145,7 +148,7 @@ describe("what was printed", () => {
     return { say, read, readAll };
   };
 
-  it("[A225] a line that is printed in hundreds of pieces is shown whole, and one larger than an answer's text in pieces", async () => {
+  it("[A225] a log line printed in over a hundred chunks is returned whole, and one larger than an answer's text limit in pieces", async () => {
     const { say, readAll } = await printed(await createSqliteFixture());
     for (let n = 0; n < 130; n++) await say([{ channel: "log", text: `${n} ` }]);
     await say([{ channel: "log", text: "end\nnext\n" }]);
@@ -164,7 +167,7 @@ describe("what was printed", () => {
     expect(paged.map(({ text }) => text).join("|")).toBe(lines.map(({ text }) => text).join("|"));
   });
 
-  it("[A226] output that is only bytes is paged too", async () => {
+  it("[A226] run output that consists only of binary chunks is paged too", async () => {
     const { say, read, readAll } = await printed();
     for (let n = 0; n < 5; n++)
       await say([
@@ -178,7 +181,7 @@ describe("what was printed", () => {
     expect(all[1]).toMatchObject({ text: "BBBB", mimeType: "application/octet-stream" });
   });
 
-  it("[A227] a cursor of another request is refused, not taken for the beginning", async () => {
+  it("[A227] the run logs refuse a cursor of another request instead of reading from the start", async () => {
     const { say, read } = await printed();
     await say([{ channel: "log", text: "one\n" }]);
 
@@ -188,7 +191,7 @@ describe("what was printed", () => {
 });
 
 describe("keys that come again", () => {
-  it("[A228] a start is the same request under its key, though the version it asked for, or the run it builds on, has moved on", async () => {
+  it("[A228] a start repeated under its key returns the same run, even if the latest version or the reused run has changed since", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const four = buildChain(4) as unknown as Workflow;
@@ -207,7 +210,7 @@ describe("keys that come again", () => {
     expect((await start(four, { reuse: first.body.runId, to: nodeId(2) }, key("b"))).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
   });
 
-  it("[A229] a node is tried again once under its key, before and after its run has ended", async () => {
+  it("[A229] a node retry repeated under its idempotency key is done once, before and after its run has ended", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(2))).body;
@@ -228,7 +231,7 @@ describe("keys that come again", () => {
     );
   });
 
-  it("[A230] a dead letter makes one run however often it is taken up", async () => {
+  it("[A230] a dead letter starts one run however often it is requeued", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     await start(buildChain(2));
@@ -244,7 +247,7 @@ describe("keys that come again", () => {
 });
 
 describe("a node inside a container", () => {
-  it("[A236] a dead letter or a retry of a node inside a container repeats the whole container", async () => {
+  it("[A236] requeuing the dead letter of a node inside a container, or retrying the node, repeats the whole container", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const ids = new Map<string, string>();
@@ -273,7 +276,7 @@ describe("a node inside a container", () => {
 });
 
 describe("starts that are too much", () => {
-  it("[A231] more labels, or longer ones, than allowed are refused", async () => {
+  it("[A231] a run start with too many labels, or with a label name that is too long or empty, is refused", async () => {
     const { start } = await openFixture();
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`label-${n}`, "x"]));
 
@@ -283,7 +286,7 @@ describe("starts that are too much", () => {
     expect((await start(buildChain(1), { labels: { city: "Oslo" } })).status).toBe(202);
   });
 
-  it("[A232] pins of unknown nodes, and runs of others, are named and start nothing", async () => {
+  it("[A232] a start that pins an unknown node or reuses another tenant's run is refused, names it, and starts no run", async () => {
     const { world: harness, bench, start } = await openFixture();
     const mine = (await start(buildChain(2))).body.runId;
 

@@ -50,7 +50,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
 
   const params = (runId: string) => ({ params: { runId } });
 
-  it("[A260] a refused retry, replay or rebind of a run is in the audit of the run, with who, why and the code", async () => {
+  it("[A260] a refused retry, replay or rebind of a run is recorded in the audit of the run with actor, reason and error code", async () => {
     const { world: harness, bench, start, refused } = await open();
     await harness.joinWorker("w");
     const run = await start(buildChain(2));
@@ -70,7 +70,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     expect(body.items).toMatchObject([{ actorId: "ann", targetId: run, metadata: { outcome: "E.RUN.ACTIVE" } }]);
   });
 
-  it("[A260] what is missing or another tenant's leaves no entry anywhere", async () => {
+  it("[A260] a command on a run or dead letter that is missing or belongs to another tenant leaves no audit entry", async () => {
     const { world: harness, bench, start, refused } = await open();
     const worker = await harness.joinWorker("w");
     const run = await start(buildChain(1));
@@ -118,7 +118,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     ]);
   });
 
-  it("[A261] drain, undrain and kick are read back by their ids; a kick under a key is one kick, whoever came since", async () => {
+  it("[A261] drain and undrain commands are read by id, and a kick repeated under its key does not end a session that joined since", async () => {
     const { world: harness, bench } = await open();
     const asked = { params: { workerId: "w" }, headers: { "idempotency-key": "k1" } };
     await harness.joinWorker("w");
@@ -143,7 +143,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     }
   });
 
-  it("[A263] a rebind of a worker is read back with its outcome", async () => {
+  it("[A263] the command of a worker rebind is read by its id with its outcome", async () => {
     const { world: harness, bench, start } = await open();
     await harness.joinWorker("w");
     const run = await start(buildChain(1));
@@ -170,7 +170,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     ]);
   });
 
-  it("[A261] steering that comes again under its key says that it is a repeat", async () => {
+  it("[A261] a node skip repeated under its idempotency key returns the first answer, marked as a replay", async () => {
     const { world: harness, bench, start } = await open();
     await harness.joinWorker("w");
     const run = await start(buildChain(2));
@@ -183,7 +183,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     expect(two.body).toEqual(one.body);
   });
 
-  it("[A266] a change of many runs is taken up for a tenant that has neither workers nor open tasks", async () => {
+  it("[A266] a stored bulk change is picked up and finished even for a tenant that has neither workers nor open tasks", async () => {
     const { world: harness, bench, stage: cluster } = await open();
     const body = {
       request: { action: "cancel", filter: { runIds: ["none"] } },
@@ -214,7 +214,7 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     expect((await bench.callRoute("getBulk", { params: { bulkId: "b1" } })).status).toBe(404);
   });
 
-  it("[A268] [A375] a task that waits for a concurrency key names up to five who hold it, and counts the others", async () => {
+  it("[A268] [A375] the explanation of a task that waits for a concurrency key names up to five holders and counts the others", async () => {
     const { world: harness, bench, start } = await open();
     const keyed = (limit: number) =>
       buildWorkflow([{ policy: { concurrency: { key: "press", limit } } }], []) as unknown as Workflow;

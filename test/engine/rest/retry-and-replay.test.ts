@@ -94,7 +94,7 @@ describe("a retry or replay that is rehearsed", () => {
 });
 
 describe("many runs at once", () => {
-  it("[A361] a bulk replay from a node or with another version leaves running runs alone and names each new run", async () => {
+  it("[A361] a bulk replay from a node leaves running runs alone and names each new run; one with an unknown version starts none", async () => {
     const { bench, worker, fail, succeed, start, change } = await openFixture();
     const [failed, succeeded, active] = [await fail(), await succeed(), await start()];
     await worker.succeed({ out: 1 });
@@ -126,7 +126,7 @@ describe("many runs at once", () => {
     }
   });
 
-  it("[A362] a dry run of a bulk change counts the runs that match and those that need nothing", async () => {
+  it("[A362] a dry run of a bulk change counts the runs that match and those it would leave unchanged", async () => {
     const { bench, fail, succeed, start, runs } = await openFixture();
     await fail();
     await succeed();

@@ -121,7 +121,7 @@ describe("a run as it was", () => {
     expect(foreign.body.message.replace(run, "nobody")).toBe(missing.body.message);
   });
 
-  it("[A282] a run at an older position shows results of ended nodes and parameters of granted ones, single and paged", async () => {
+  it("[A282] a run at an older position shows results of ended nodes and parameters of granted ones, in single and paged reads", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(
@@ -205,7 +205,7 @@ describe("what the log tells", () => {
     for (const one of data("task.cancelled")) expect(one).toMatchObject({ error: { code: "E.RUNNER.CANCELLED" } });
   });
 
-  it("[A285] the log records late outcomes with the fence that counts, at most 20 per task, and nothing else changes", async () => {
+  it("[A285] the log records at most 20 late outcomes per task, each with the current fence, and nothing else changes", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(1));
@@ -235,7 +235,7 @@ describe("what the log tells", () => {
 });
 
 describe("the ledger", () => {
-  it("[A283] the ledger of a run counts what was granted and what ended, and shows that nothing was lost or ended twice", async () => {
+  it("[A283] the ledger of a run counts accepted, finished and repeated work, and shows that nothing was lost or finished twice", async () => {
     const { world: harness, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2));
@@ -338,7 +338,7 @@ describe("runs of many tasks", () => {
 });
 
 describe("artifacts of a run", () => {
-  it("[A289] artifacts tell whether they are still available; lists show the available ones, or all on request", async () => {
+  it("[A289] an artifact shows whether it is still available; lists contain the available ones, or all on request", async () => {
     const { world: harness, bench, get } = await openFixture();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2));

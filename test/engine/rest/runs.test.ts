@@ -44,7 +44,7 @@ async function succeedTimes(worker: TestWorker, times: number): Promise<void> {
 }
 
 describe("starting a run in part", () => {
-  it("[A140] pins stand for results, what follows uses them, and nothing pinned is run", async () => {
+  it("[A140] pinned nodes of a run are not executed, and their successors use the pinned results", async () => {
     const { world: harness, start, run } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { body } = await start(chainOfFour, { pins: { [nodeId(0)]: { out: 1 }, [nodeId(1)]: { out: "pinned" } } });
@@ -57,7 +57,7 @@ describe("starting a run in part", () => {
     expect(shown.nodes[0]).toMatchObject({ why: "pin", result: { out: 1 } });
   });
 
-  it("[A140] `to` runs only what a node needs, `from` only what follows, with results of another run", async () => {
+  it("[A140] a start with 'to' runs only what that node needs, one with 'from' only what follows, with results of another run", async () => {
     const { world: harness, bench, start, run } = await openFixture();
     const worker = await harness.joinWorker("w");
     const first = (await start(chainOfFour, { to: nodeId(1) })).body.runId;
@@ -77,7 +77,7 @@ describe("starting a run in part", () => {
     ).toBe("E.NOT_FOUND");
   });
 
-  it("[A141] a dry run says what would run, who could take it and what is wrong, and starts nothing", async () => {
+  it("[A141] a dry run of a start shows what would run, how many workers could take it and what is wrong, and starts nothing", async () => {
     const { world: harness, start } = await openFixture();
     await harness.joinWorker("w");
     const plan = await start(chainOfFour, { dryRun: true, pins: { [nodeId(0)]: {} }, to: nodeId(1) });
@@ -96,7 +96,7 @@ describe("starting a run in part", () => {
     expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 5 })).items).toEqual([]);
   });
 
-  it("[A142] a kept workflow is started by its id, in the version that is asked for", async () => {
+  it("[A142] a saved workflow is started by its id, in the requested version", async () => {
     const { world: harness, bench, run } = await openFixture();
     await harness.joinWorker("w");
     await bench.callRoute("saveWorkflow", { body: chainOfFour });
@@ -118,7 +118,7 @@ describe("starting a run in part", () => {
 });
 
 describe("finding runs", () => {
-  it("[A377] runs are found by a worker's name or instance id, failed work included; a stranger's name finds none", async () => {
+  it("[A377] GET /runs finds runs by a worker's name, failed work included; an unknown name finds none", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const begin = async () => (await start(buildChain(1) as unknown as Workflow)).body.runId;
@@ -137,7 +137,7 @@ describe("finding runs", () => {
     expect(await found({ worker: "nobody" })).toEqual([]);
   });
 
-  it("[A143] lists by workflow, label words, status and time, newest first", async () => {
+  it("[A143] GET /runs filters by workflow, words of labels and names, status and time, newest first", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const one = (await start(buildChain(1), { labels: { city: "Reykjavik" } })).body.runId;
@@ -160,7 +160,7 @@ describe("finding runs", () => {
 });
 
 describe("parts of a run", () => {
-  it("[A144] pages nodes, shows one with its values, and what it is bound to", async () => {
+  it("[A144] the nodes of a run are paged, a single node is read with its values, and the bindings name package and worker", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -210,7 +210,7 @@ describe("parts of a run", () => {
     expect(letters).toMatchObject({ status: 400, body: { message: "query.status must be one of open, requeued, dismissed" } });
   });
 
-  it("[A251] nodes are found by their host, their place in the chain, or a middleware of their chain", async () => {
+  it("[A251] nodes of a run are found by their host, their place in the chain, or a middleware of their chain", async () => {
     const { world: harness, bench, start } = await openFixture();
     await harness.joinWorker("w");
     const middleware = nodeId(70);
@@ -228,7 +228,7 @@ describe("parts of a run", () => {
     expect(await found({ middleware })).toEqual([nodeId(0)]);
   });
 
-  it("[A145] reads what nodes printed by line, channel and words, also as plain text", async () => {
+  it("[A145] the logs of a run are read by line, channel and search words", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(1))).body;
@@ -289,7 +289,7 @@ describe("parts of a run", () => {
 });
 
 describe("steering a run", () => {
-  it("[A147] skips a node that runs, retries one that waits, and says what was sent to whom", async () => {
+  it("[A147] a running node is skipped or retried, and the answer names its worker and what was sent to it", async () => {
     const { world: harness, bench, start, run } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -304,7 +304,7 @@ describe("steering a run", () => {
     expect((await bench.callRoute("skipNode", { ...nodePath(runId, 1), as: "vic" })).status).toBe(403);
   });
 
-  it("[A148] a rebind goes to the named worker; one that cannot take it is named in the refusal", async () => {
+  it("[A148] a rebind moves a run to the named worker, and is refused for a worker that is unknown or cannot take it", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -321,7 +321,7 @@ describe("steering a run", () => {
     expect((await rebind({ worker: "unfit" })).body.error).toBe("E.DISPATCH.UNFIT");
   });
 
-  it("[A149] retries what failed in a new run that keeps what succeeded; the old one stays as it was", async () => {
+  it("[A149] retrying a run repeats its failed nodes in a new run that keeps the succeeded results; the old run is unchanged", async () => {
     const { world: harness, bench, start, run } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -343,7 +343,7 @@ describe("steering a run", () => {
     expect(node.body.newRun.runId).not.toBe(runId);
   });
 
-  it("[A150] replays from a node with the same version or a newer one", async () => {
+  it("[A150] a run is replayed from a node, with the same version or a newer one", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     await bench.callRoute("saveWorkflow", { body: chainOfFour });
@@ -361,7 +361,7 @@ describe("steering a run", () => {
     expect((await replay({ from: nodeId(77) })).body.error).toBe("E.NOT_FOUND");
   });
 
-  it("[A151] keeps a dead letter of what failed for good, requeued once or dismissed", async () => {
+  it("[A151] a task that failed for good leaves a dead letter, which can be requeued once or dismissed", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(2))).body;
@@ -396,7 +396,7 @@ describe("steering a run", () => {
     expect((await bench.callRoute("dismissDeadLetter", { params: { taskId: "none" } })).body.error).toBe("E.NOT_FOUND");
   });
 
-  it("[E112] the audit of a run started anew says which run it repeats, from where, why and under which request", async () => {
+  it("[E112] the audit of a retried or replayed run names the run it repeats, the start node, the reason and the request", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(2))).body;
@@ -415,7 +415,7 @@ describe("steering a run", () => {
     expect(items[2].metadata).not.toHaveProperty("repeatOf");
   });
 
-  it("[A253] orders to a worker are in the audit under the request that gave them, and are said to be done", async () => {
+  it("[A253] drain, undrain and kick are in the audit under the command id of their request, and in the log as acknowledged", async () => {
     const { world: harness, bench } = await openFixture();
     await harness.joinWorker("w");
     const told = [];
@@ -429,7 +429,7 @@ describe("steering a run", () => {
     expect(items.map(({ data }) => data["id"])).toEqual(told);
   });
 
-  it("[A156] the audit names who started the run for which a task was dispatched, and under which request", async () => {
+  it("[A156] the audit of a dispatched task names who started its run, and under which request", async () => {
     const { world: harness, bench, start } = await openFixture();
     await harness.joinWorker("w");
     const { runId } = (await start(chainOfFour)).body;
@@ -449,7 +449,7 @@ describe("steering a run", () => {
     expect(await audit("run.skip")).toMatchObject([{ actorId: "ann", metadata: { outcome: "ok" } }]);
   });
 
-  it("[A152] every route answers for another tenant's run as for one that does not exist", async () => {
+  it("[A152] every run route answers for another tenant's run as for one that does not exist", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     const { runId } = (await start(buildChain(2))).body;
@@ -498,7 +498,7 @@ describe("many runs at once", () => {
     throw new Error(`bulk change ${bulkId} does not end`);
   };
 
-  it("[A153] cancels all that match, counts first when asked to, and refuses an empty filter", async () => {
+  it("[A153] a bulk cancel cancels all matching runs, only counts them in a dry run, and refuses an empty filter", async () => {
     const { world: harness, bench, start } = await openFixture();
     for (let n = 0; n < 60; n++) await start(buildChain(1), { labels: { batch: n < 55 ? "old" : "new" } });
     const filter = { q: "old", status: ["queued"] };
@@ -516,7 +516,7 @@ describe("many runs at once", () => {
     expect((await bench.callRoute("getBulk", { as: "mallory", params: { bulkId: last.bulkId } })).status).toBe(404);
   });
 
-  it("[A154] retries each run once, although the work is taken up again in the middle", async () => {
+  it("[A154] a bulk retry retries each run once, even if it is resumed after a crash in the middle", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");
     for (let n = 0; n < 3; n++) {

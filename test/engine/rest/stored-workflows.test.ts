@@ -83,7 +83,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     expect(body.isPublished).toBe(true);
   });
 
-  it("[A376] their runs name the version as it was published, whatever the catalogue adds to what runs", async () => {
+  it("[A376] a run of a published workflow shows the published version and hash, whatever the catalogue adds to its definition", async () => {
     const { bench, engineClient, reader } = await openFixture(await stageOf());
     const manifestRecorder = new ManifestRecorder({
       engineClient,
@@ -112,7 +112,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     expect([draft.version, draft.versionHash]).toEqual(["draft", undefined]);
   });
 
-  it("[A29] workflows are listed and found, without the deleted ones", async () => {
+  it("[A29] workflows are listed and searched without the deleted ones", async () => {
     const { bench } = await openFixture(await stageOf());
     for (let n = 0; n < 5; n += 1) {
       const metadata = { name: `workflow number ${n}`, tags: [n % 2 === 0 ? "even" : "odd"] };
@@ -138,7 +138,7 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
     );
   });
 
-  it("[A46] [A48] [A51] workflows are exported, imported, published as packages and cloned, each once per idempotency key", async () => {
+  it("[A46] [A48] [A51] workflows are exported, imported, published as packages and cloned; a repeated import or clone is done once per key", async () => {
     const { bench, world: harness } = await openFixture(await stageOf());
     await bench.callRoute("saveWorkflow", { body: chain });
     await bench.callRoute("publishVersion", { params: at });

@@ -86,7 +86,7 @@ describe("runs of packages that nobody has brought", () => {
     expect((await start()).status).toBe(202);
   });
 
-  it("[A256] a start repeated under its key is answered as the first time; a refused start leaves its key free", async () => {
+  it("[A256] a start repeated under its idempotency key is answered as the first time; a refused start leaves its key free", async () => {
     const { world: harness, bring, start, runs } = await openFixture();
     const first = await start({}, "k1");
     await bring("mail");

@@ -138,7 +138,7 @@ describe("events about workers", () => {
     ]);
   });
 
-  it("[A302] a worker known over REST emits an event when it registers and at every sign of life", async () => {
+  it("[A302] a worker registered over REST emits an event when it registers and at every heartbeat", async () => {
     const { world: harness, ask, follow } = await openFixture();
     const reader = await follow();
     const enrolled = await ask("enrolWorker", { workerId: "w", name: "w", packages: [packageEntry("a")] });

@@ -5,7 +5,7 @@ import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain } from "../harness/engine-harness.ts";
 
 describe("deadlines", () => {
-  it("[E6] an attempt that its worker reports after coming back keeps the time limit of its grant", async () => {
+  it("[E6] an attempt that its worker reports again after reconnecting keeps the time limit of its grant", async () => {
     const cluster = new EngineCluster();
     const harness = await cluster.startEngine("r1");
     const worker = await harness.joinWorker("w");
@@ -23,7 +23,7 @@ describe("deadlines", () => {
     expect((await harness.runDetail(run)).run).toMatchObject({ phase: "failed", error: expect.stringContaining("E.TIMEOUT") });
   });
 
-  it("[E6] a reported attempt keeps its time limit over a scheduler restart", async () => {
+  it("[E6] an attempt that its worker reports again keeps its time limit across a scheduler restart", async () => {
     const cluster = new EngineCluster();
     const first = await cluster.startEngine("r1");
     const worker = await first.joinWorker("w");
@@ -40,7 +40,7 @@ describe("deadlines", () => {
     expect((await second.runDetail(run)).run).toMatchObject({ phase: "failed", error: expect.stringContaining("E.TIMEOUT") });
   });
 
-  it("[E7] a task that was taken back may wait as long in line as one that just became ready, and no longer", async () => {
+  it("[E7] a requeued task may wait in its queue as long as one that just became ready, and no longer", async () => {
     const cluster = new EngineCluster();
     const harness = await cluster.startEngine("r1");
     const worker = await harness.joinWorker("w");

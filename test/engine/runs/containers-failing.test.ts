@@ -15,7 +15,7 @@ const retry = { maxAttempts: 3, backoffMs: 1_000, factor: 2, backoffMsMax: 10_00
 const threeSteps = { nodes: [{}, {}, {}] };
 
 describe("failing inside", () => {
-  it("[E27] a node that fails inside fails its iteration, cancels its open tasks, stops their workers, and the run's error names the place", async () => {
+  it("[E27] a node that fails in a container fails its iteration, cancels its open tasks, stops their workers, and the run's error names it", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(({ node }) =>
       node === "bb" ? { fail: "E.RUNNER.FAILURE" } : node === "a" ? { done: {} } : "silent",
     );
@@ -40,7 +40,7 @@ describe("failing inside", () => {
     expect(harness.stopsSent().map(slotOf).sort()).toEqual(["1*0/0", "1*0/2"]);
   });
 
-  it("[E27] names the innermost node through every container around it", async () => {
+  it("[E27] the error of a run names the innermost failed node of nested containers", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
     const run = await harness.startRun(
       buildFlow(sequence({ body: sequence({ loop: { mode: "forEach", items: [1, 2] }, body: sequence({}) }) })),
@@ -52,7 +52,7 @@ describe("failing inside", () => {
     expect(errorOf(over.error)).toMatchObject({ details: { task: `${run}.0*0/0*0/0`, node: "aaa", container: "aa", frame: 0 } });
   });
 
-  it("[E73] one dead letter per final failure: none for a retried iteration, none where a caller handles the failure", async () => {
+  it("[E73] a failure inside a container leaves one dead letter: the container's once its retries are used up, the node's if it has none", async () => {
     const letters = async (harness: EngineHarness) =>
       (await harness.store.page({ page: "docs", tenant: "t1", collection: "letter", limit: 10 })).items.map((doc) =>
         doc.id.slice(doc.id.lastIndexOf(".") + 1),
@@ -115,7 +115,7 @@ describe("failing inside", () => {
     expect(tasks.filter((task) => slotOf(task).startsWith("0*1/0*0/") && task.phase === "leased")).toHaveLength(150);
   });
 
-  it("[E30] a node that its worker cancelled ends the container and the run as cancelled, whatever the retry says", async () => {
+  it("[E30] a node that its worker cancelled ends the container and the run as cancelled, even if the container has a retry policy", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "cancelled");
     const run = await harness.startRun(buildFlow(sequence({ body: sequence({}), retry })));
 
@@ -154,7 +154,7 @@ describe("trying again", () => {
     expect(await harness.facts("t1", `run/${run}`)).toContain("task.retrying");
   });
 
-  it("[E31] fails with the last error once its tries are used up", async () => {
+  it("[E31] a container fails once its attempts are used up", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
     const run = await harness.startRun(buildFlow(sequence({ body: sequence({}), retry: { ...retry, backoffMs: 0 } })));
 
@@ -197,7 +197,7 @@ describe("trying again", () => {
 });
 
 describe("time limits and cancelling", () => {
-  it("[E33] a container that outlives its time fails with E.TIMEOUT and its name; what it runs is stopped", async () => {
+  it("[E33] a container that exceeds its time limit fails with E.TIMEOUT and its node id, and its running tasks are stopped", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "silent");
     const run = await harness.startRun(buildFlow(sequence({ body: sequence({ body: sequence({}) }), timeoutSeconds: 5, retry })));
 
@@ -212,7 +212,7 @@ describe("time limits and cancelling", () => {
     expect(harness.stopsSent().map(slotOf)).toEqual(["0*0/0*0/0"]);
   });
 
-  it("[E33] an inner container's time does not end the outer one that tries again", async () => {
+  it("[E33] a timeout of an inner container does not end the outer container that retries", async () => {
     let isSlow = true;
     const { world: harness, robot: autoWorkers } = await startFixture(() => (isSlow ? "silent" : { done: { out: 1 } }));
     const run = await harness.startRun(
@@ -229,7 +229,7 @@ describe("time limits and cancelling", () => {
     expect(over.phase).toBe("succeeded");
   });
 
-  it("[E34] cancelling a run, and its own time limit, end every iteration and container in it", async () => {
+  it("[E34] cancelling a run, or exceeding its time limit, ends every iteration and container in it", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "silent", { settings: { sweepTasksMax: 7 } });
     const map = { loop: { mode: "map", items: [1, 2, 3, 4, 5, 6], parallelism: 4 }, body: sequence({ body: threeSteps }) };
     const [one, other] = [

@@ -20,7 +20,7 @@ const echoParameters: AutoWorkers["reply"] = (dispatch, params): AutoReply => ({
 });
 
 describe("a container without a loop", () => {
-  it("[E18] runs its body once, hands in what it was given and hands out what its outputs name", async () => {
+  it("[E18] a container without a loop runs its body once with its inputs and returns the outputs it declares", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(echoParameters);
     const run = await harness.startRun(
       buildFlow(
@@ -51,7 +51,7 @@ describe("a container without a loop", () => {
     expect(resultOf(at["1*0"])).toEqual(resultOf(at["1"]));
   });
 
-  it("[E18] tells its life as facts, in order", async () => {
+  it("[E18] the log records the opening, the tasks and the end of a container in order", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture();
     const run = await harness.startRun(buildFlow(sequence({ body: sequence({}) })));
 
@@ -70,7 +70,7 @@ describe("a container without a loop", () => {
     ]);
   });
 
-  it("[E19] nests to any depth, one container in another", async () => {
+  it("[E19] containers can be nested many levels deep", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(echoParameters);
     let flowSpec = sequence({}, {});
     for (let depth = 0; depth < 8; depth++) flowSpec = sequence({ body: flowSpec });
@@ -84,7 +84,7 @@ describe("a container without a loop", () => {
     expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ out: 'aaaaaaaab("aaaaaaaaa()")' });
   });
 
-  it("[E20] a container with an empty body or list succeeds at once", async () => {
+  it("[E20] a container with an empty body or an empty list succeeds at once", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(echoParameters);
     const none = { nodes: [] };
     const empty = { loop: { mode: "map", items: [] }, body: sequence({}) };
@@ -103,7 +103,7 @@ describe("a container without a loop", () => {
 });
 
 describe("loops", () => {
-  it("[E21] forEach goes through its list one item after the other, each knowing its item, its index and what came before", async () => {
+  it("[E21] a forEach loop runs its items one after the other, each with its item, its index and the previous outputs", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture((_, params) => ({
       done: { out: Number(params["item"]) + ((params["last"] as { out?: number })?.out ?? 0) },
     }));
@@ -135,7 +135,7 @@ describe("loops", () => {
     expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: [{ out: 1 }, { out: 3 }, { out: 6 }, { out: 10 }], count: 4 });
   });
 
-  it("[E22] while goes on as long as its condition holds of the last outputs", async () => {
+  it("[E22] a while loop runs as long as its condition holds for the last outputs", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture((_, params) => ({
       done: { out: Number(params["index"]) + 1 },
     }));
@@ -156,7 +156,7 @@ describe("loops", () => {
     expect(autoWorkers.dispatchCounts).toEqual({ aa: 4, b: 1 });
   });
 
-  it("[E22] while that wants more than its iterations fails with E.CONTAINER.ITERATIONS", async () => {
+  it("[E22] a while loop that exceeds its maximum of iterations fails with E.CONTAINER.ITERATIONS", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ done: { out: true } }));
     const run = await harness.startRun(
       buildFlow(sequence({ loop: { mode: "while", condition: "out", maxIterations: 3 }, body: sequence({}) })),
@@ -212,7 +212,7 @@ describe("loops", () => {
 });
 
 describe("maps larger than a turn", () => {
-  it("[E25] opens some frames a turn, and gathers some a turn, whatever the size of the list", async () => {
+  it("[E25] a map larger than a turn opens and gathers a bounded number of iterations per turn, whatever the size of its list", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(
       (_, params) => ({ done: { out: params["item"] } }),
       { settings: { sweepTasksMax: 50 } },
@@ -235,7 +235,7 @@ describe("maps larger than a turn", () => {
     expect(autoWorkers.dispatchCounts).toEqual({ aa: 400, b: 1 });
   });
 
-  it("[E26] refuses a result above 2 MiB with E.RESULT.TOO_LARGE", async () => {
+  it("[E26] a map whose result exceeds 2 MiB fails with E.RESULT.TOO_LARGE", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ done: { out: "x".repeat(100_000) } }));
     const list = Array.from({ length: 25 }, (_, at) => at);
     const run = await harness.startRun(buildFlow(sequence({ loop: { mode: "map", items: list }, body: sequence({}) })));
@@ -246,7 +246,7 @@ describe("maps larger than a turn", () => {
     expect(JSON.parse(over.error ?? "")).toMatchObject({ code: "E.RESULT.TOO_LARGE", details: { node: "a" } });
   });
 
-  it("[E25] goes on after a crash in the middle of 2,000 items, and nothing is lost or doubled", async () => {
+  it("[E25] a map of 2,000 items continues after engine restarts in the middle, and loses or duplicates nothing", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(
       (_, params) => ({ done: { out: params["item"] } }),
       { settings: { sweepTasksMax: 100 } },

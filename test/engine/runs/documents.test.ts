@@ -51,7 +51,7 @@ describe("documents", () => {
     expect(doubled.fault).toMatchObject({ code: "E.CONFLICT", details: { name: "b", rev: 1, expected: 0 } });
   });
 
-  it("[E80] several documents are written all or none, also those before the refused one", async () => {
+  it("[E80] a write of several documents is all or nothing, including those before the refused one", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0)]));
 
@@ -61,7 +61,7 @@ describe("documents", () => {
     expect((await readDocuments(harness, "new", "a")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
   });
 
-  it("[E80] two that were read at one revision: the second is refused, also within one turn", async () => {
+  it("[E80] of two writes that name the same revision of a document the second is refused, even within one turn", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0)]));
 
@@ -74,7 +74,7 @@ describe("documents", () => {
     expect((await refusalOf(second)).code).toBe("E.CONFLICT");
   });
 
-  it("[E80] removed and made anew within one turn are new, and gone where nobody makes them again", async () => {
+  it("[E80] a document removed and written again within one turn is new, and one that is not written again is gone", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(writeDocuments([documentPut("a", 0), documentPut("b", 0)]));
     const drop = (name: string) => ({ collection: "view", name, rev: 1 });
@@ -114,7 +114,7 @@ describe("documents", () => {
     });
   });
 
-  it("[E81] a repeat under its key is answered as the first was, another request under the key is refused", async () => {
+  it("[E81] a document write repeated under its key is answered as the first time; another request under the key is refused", async () => {
     const harness = await new EngineHarness().start();
     const ask = { key: "k", digest: "d" };
 
@@ -140,7 +140,7 @@ describe("documents", () => {
     expect((await readDocuments(harness, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
   });
 
-  it("[E83] are audited in their own unit, refused ones with their code, and only where the thing exists", async () => {
+  it("[E83] a document write is audited under its document, a refused one with its error code, and only if the document exists", async () => {
     const harness = await new EngineHarness().start();
     const audit = { action: "view.save", targetType: "view", target: "a", data: { size: 3 } };
 

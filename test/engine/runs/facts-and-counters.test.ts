@@ -14,7 +14,7 @@ const countersNamed = (harness: EngineHarness, name: string) =>
   harness.effects.filter((effect) => effect.type === "count" && effect.name === name);
 
 describe("what the engine tells", () => {
-  it("[E13] counts the latency of results by tenant and node type, once a turn", async () => {
+  it("[E13] the engine counts the latency of results by tenant and node type, once per turn", async () => {
     const { world: harness, worker } = await startGrantedTask();
 
     harness.now += 40;
@@ -25,7 +25,7 @@ describe("what the engine tells", () => {
     ]);
   });
 
-  it("[E13] counts tasks sent again by reason, missed heartbeats by worker, stale and duplicate words", async () => {
+  it("[E13] the engine counts tasks sent again by reason, missed heartbeats by worker, and stale and duplicate results", async () => {
     const { world: harness, worker } = await startGrantedTask();
     const old = worker.lastDispatch;
 
@@ -41,7 +41,7 @@ describe("what the engine tells", () => {
     expect(countersNamed(harness, "ws_heartbeat_miss_total")[0]).toMatchObject({ labels: { tenant: "t1", worker: "w" } });
   });
 
-  it("[E14] tells a run's life as facts, in order, without gaps, and says how far the log has grown", async () => {
+  it("[E14] the log records the life of a run in order and without gaps, and the engine reports the new end of the log", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await harness.ask({
       type: "task.feedback",
@@ -73,7 +73,7 @@ describe("what the engine tells", () => {
     expect(grew.at(-1)).toMatchObject({ head: page.head });
   });
 
-  it("[E17] appends what a result has overtaken to the log, marked as late, for a minute and under the fence that ended the task", async () => {
+  it("[E17] feedback that arrives after the result is logged as late, for one minute and only under the fence that ended the task", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const { task, fence } = worker.lastDispatch;
     const say = (of: number, message: string) =>
@@ -99,7 +99,7 @@ describe("what the engine tells", () => {
     expect((await harness.runDetail(run)).tasks[0]?.phase).toBe("succeeded");
   });
 
-  it("[E15] stores the ack of an attempt that lives longer than a moment, and of no other", async () => {
+  it("[E15] the engine stores the ack of an attempt that runs longer than a second, and of no other", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
     expect((await harness.runDetail(run)).tasks[0]?.acked).toBe(false);

@@ -45,7 +45,7 @@ describe("fan-outs larger than a turn", () => {
     expect(autoWorkers.dispatchesSeen).toHaveLength(732);
   });
 
-  it("[E35] reads the joins of a fan-out, and the frames of a list, together where the store is far away", async () => {
+  it("[E35] the engine reads the joins of a fan-out, and the frames of a map, together from a store that loads rows on demand", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ done: { out: 1 } }), {
       cluster: { mode: "weak" },
     });
@@ -64,7 +64,7 @@ describe("fan-outs larger than a turn", () => {
     expect(tasks).toHaveLength(1 + 1 + 302 + 1 + 2 * 300);
   });
 
-  it("[E35] reads what the joins of a fan-out wait for together too", async () => {
+  it("[E35] the engine also reads the other predecessors of a fan-out's joins together", async () => {
     const {
       world: harness,
       robot: autoWorkers,
@@ -87,7 +87,7 @@ describe("fan-outs larger than a turn", () => {
     expect(JSON.parse(tasksBySlot(tasks)["251"]?.params ?? "")).toEqual({ in0: "first", in1: "b" });
   });
 
-  it("[E35] begins a run of many starts over several turns, and goes on after a restart between them", async () => {
+  it("[E35] a run with many start nodes begins over several turns, and continues after a restart between them", async () => {
     const options = { settings: { sweepTasksMax: 100 } };
     const { world: harness } = await startFixture(undefined, options);
     const run = await harness.startRun(buildFlow({ nodes: Array.from({ length: 950 }, () => ({})) }));
@@ -108,7 +108,7 @@ describe("fan-outs larger than a turn", () => {
   });
 
   it.for([starFlow(21), sequence({ body: starFlow(21) })])(
-    "[E35] is not over while a fan-out is under way, however quickly its first part ends",
+    "[E35] a run or container is not over while its fan-out is under way, however quickly its first tasks end",
     async (flowSpec) => {
       const { world: harness, crew: worker } = await startFixture(undefined, { settings: { sweepTasksMax: 3 } });
       const listener = harness.effects.push.bind(harness.effects);
@@ -130,7 +130,7 @@ describe("fan-outs larger than a turn", () => {
     },
   );
 
-  it("[E35] a fan-out inside an iteration proceeds the same way", async () => {
+  it("[E35] a fan-out inside an iteration also proceeds over several turns and joins every successor", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(undefined, { settings: { sweepTasksMax: 30 } });
     const run = await harness.startRun(buildFlow(sequence({ body: diamondFlow(250) }, {})));
 
@@ -141,7 +141,7 @@ describe("fan-outs larger than a turn", () => {
     expect(autoWorkers.dispatchesSeen).toHaveLength(253);
   });
 
-  it("[E36] keeps the time limit of a run whose fan-out is under way", async () => {
+  it("[E36] a run keeps its time limit while its fan-out is under way", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "silent", { settings: { sweepTasksMax: 50 } });
     const run = await harness.startRun(buildFlow({ nodes: Array.from({ length: 400 }, () => ({})) }), { timeoutMs: 5_000 });
     expect((await harness.runDetail(run)).run.due).toBeLessThan(harness.now + 5_000);
@@ -158,7 +158,7 @@ describe("fan-outs larger than a turn", () => {
     expect((await checkRun(harness, run)).run.phase).toBe("failed");
   });
 
-  it("[E36] a run that is cancelled in the middle of a fan-out ends, and no more is born", async () => {
+  it("[E36] a run cancelled in the middle of a fan-out ends and creates no more tasks", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => "silent", { settings: { sweepTasksMax: 50 } });
     const [started, cancelled] = harness.askAll([
       harness.startCommand(buildFlow({ nodes: Array.from({ length: 400 }, () => ({})) })),
@@ -194,7 +194,7 @@ describe("nodes that are given", () => {
   const pin = (out: unknown): PresetResult => ({ status: "succeeded", result: JSON.stringify({ out }), why: "pin" });
   const excluded: PresetResult = { status: "skipped", result: "{}", why: "excluded" };
 
-  it("[E37] given nodes are not run: their successors get the results, and the row tells why", async () => {
+  it("[E37] nodes with preset results are not run: their successors get the results, and their rows record the reason", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture();
     const run = await start(harness, sequence({}, {}, {}, {}), {
       0: pin("A"),
@@ -214,7 +214,7 @@ describe("nodes that are given", () => {
     expect(at["3"]?.phase).toBe("skipped");
   });
 
-  it("[E37] given nodes count as arrived at a join that also waits for others", async () => {
+  it("[E37] nodes with preset results count as arrived at a join that also waits for others", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ done: { out: "ran" } }));
     const flowSpec: FlowSpec = {
       nodes: [{}, {}, {}, {}],
@@ -234,7 +234,7 @@ describe("nodes that are given", () => {
     expect(autoWorkers.dispatchCounts).toEqual({ b: 1, d: 1 });
   });
 
-  it("[E37] a run whose nodes are all given succeeds at once", async () => {
+  it("[E37] a run whose nodes all have preset results succeeds at once", async () => {
     const { world: harness } = await startFixture();
     const run = await start(
       harness,
@@ -249,7 +249,7 @@ describe("nodes that are given", () => {
     expect(resultOf(tasksBySlot(tasks)["1"])).toEqual({ out: 2 });
   });
 
-  it("[E37] given nodes do not change how a fan-out larger than a turn proceeds", async () => {
+  it("[E37] a fan-out larger than a turn proceeds the same way from a node with a preset result", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(undefined, { settings: { sweepTasksMax: 40 } });
     const run = await start(harness, diamondFlow(300), { 0: pin("zero") });
 

@@ -42,7 +42,7 @@ const chunkTexts = (rows: readonly { readonly body: string }[]): unknown[] =>
   rows.flatMap(({ body }) => (JSON.parse(body) as { text: unknown }[]).map(({ text }) => text));
 
 describe("what a node says of itself", () => {
-  it("[E64] keeps the last stage, progress and message, merges numbers and other words; null removes", async () => {
+  it("[E64] feedback replaces the stored stage, progress and message and merges metrics and metadata; null removes an entry", async () => {
     const { world: harness, say, state } = await startFixture();
     await say({ stage: "one", progress: 0.2, message: "m", metrics: { a: 1 }, metadata: { owner: "x", gone: 1 } });
     await harness.advance(5);
@@ -59,7 +59,7 @@ describe("what a node says of itself", () => {
     });
   });
 
-  it("[A372] feedback facts carry the current stage; other facts do not", async () => {
+  it("[A372] log entries of feedback with progress or a message carry the current stage; entries with only metrics do not", async () => {
     const { say, facts } = await startFixture();
     await say({ progress: 0.1 });
     await say({ stage: "one" });
@@ -77,7 +77,7 @@ describe("what a node says of itself", () => {
     ]);
   });
 
-  it("[E65] merges `metadata.results` into what it has of the results, and `metadata.summary` as one of them", async () => {
+  it("[E65] feedback merges metadata.results into the partial results of its task, and metadata.summary as one of them", async () => {
     const { say, state, facts } = await startFixture();
     await say({ metadata: { results: { page: { url: "u", title: "t" }, n: 1 }, summary: "short" } });
 
@@ -91,7 +91,7 @@ describe("what a node says of itself", () => {
     expect((await state()).said).toBeUndefined();
   });
 
-  it("[E65] keeps out results that would grow beyond their limit, and says so", async () => {
+  it("[E65] feedback results that would exceed the size limit are not stored, and the log entry marks them as dropped", async () => {
     const { say, state, facts } = await startFixture();
     await say({ metadata: { results: { small: 1 } } });
 
@@ -102,7 +102,7 @@ describe("what a node says of itself", () => {
     expect((await facts()).at(-1)).not.toHaveProperty("results");
   });
 
-  it("[E66] lets the result take the place of what feedback gathered, and does not keep the stage as if it ran on", async () => {
+  it("[E66] the result of a task replaces the partial results from feedback, and the last stage is not kept", async () => {
     const { crew: worker, run, world: harness, say, state } = await startFixture();
     await say({ stage: "streaming", progress: 0.9, metrics: { tokens: 7 }, metadata: { results: { part: 1 } } });
 
@@ -131,7 +131,7 @@ describe("what a node says of itself", () => {
 });
 
 describe("what a node prints", () => {
-  it("[E67] keeps chunks in rows of their own, numbered within the attempt, with the lines that begin in them", async () => {
+  it("[E67] output chunks are stored in rows of their own, numbered within the attempt, with the lines that begin in them", async () => {
     const { say, facts, chunks } = await startFixture();
     await say({ chunks: [{ channel: "stdout", index: 0, text: "one\ntwo" }] });
     await say({
@@ -155,7 +155,7 @@ describe("what a node prints", () => {
     ]);
   });
 
-  it("[E67] writes a numbered chunk once, however often it comes; one without a number is appended", async () => {
+  it("[E67] a numbered output chunk is stored once however often it arrives; one without a number is appended", async () => {
     const { say, chunks, facts } = await startFixture();
     const lines = ["a\n", "b\n", "c\n"].map((text, index) => ({ channel: "log", index, text }));
     await say({ chunks: lines.slice(0, 2) });
@@ -173,7 +173,7 @@ describe("what a node prints", () => {
     ]);
   });
 
-  it("[E67] leaves the indexes of older dialects alone: there they count per channel", async () => {
+  it("[E67] chunk indexes of the v1 dialect count per channel: chunks with the same index on two channels are both stored", async () => {
     const { say, chunks } = await startFixture({}, "v1");
     await say({ chunks: [{ channel: "stdout", index: 0, text: "out" }] });
 
@@ -182,7 +182,7 @@ describe("what a node prints", () => {
     expect(chunkTexts(await chunks())).toEqual(["out", "err"]);
   });
 
-  it("[E68] keeps what an attempt says while its run is being ended, so that what it printed has no gap, and tells it to stop", async () => {
+  it("[E68] output of an attempt whose run is being ended is stored without a gap, and the attempt is stopped", async () => {
     const harness = await new EngineHarness({ settings: { sweepTasksMax: 1 } }).start();
     const worker = await harness.joinWorker("w", { slots: 10 });
     const run = await harness.startRun(buildWorkflow([{}, {}, {}], []));
@@ -201,7 +201,7 @@ describe("what a node prints", () => {
     expect(harness.stopsSent().filter(({ task }) => task === last.task)).not.toEqual([]);
   });
 
-  it("[E68] appends late words and chunks for a minute after the end, and changes nothing else", async () => {
+  it("[E68] late feedback and output chunks are appended for a minute after a task has ended, and change nothing else", async () => {
     const { world: harness, crew: worker, run, say, chunks, facts } = await startFixture();
     await say({ chunks: [{ channel: "log", text: "a" }] });
     await worker.succeed({ out: 1 });
@@ -220,7 +220,7 @@ describe("what a node prints", () => {
     await expect(say({ chunks: [{ channel: "log", text: "d" }] })).resolves.toMatchObject({ applied: false });
   });
 
-  it("[E67] writes the row of a chatty task once a turn", async () => {
+  it("[E67] many feedback reports of one task in one turn are all stored", async () => {
     const { world: harness, crew: worker, state, chunks } = await startFixture();
     const words = Array.from({ length: 50 }, (_, index) =>
       feedbackCommand(worker, { progress: index / 50, chunks: [{ channel: "log", index, text: "x\n" }] }),
@@ -248,7 +248,7 @@ describe("what a result must be", () => {
     return { world: harness, crew: worker, run };
   };
 
-  it("[E69] fails an attempt whose result breaks the schema, naming node and field, and tries no other", async () => {
+  it("[E69] an attempt whose result violates the schema fails with an error that names the field, and is not retried", async () => {
     const { world: harness, crew: worker, run } = await started(typed({ results: schema }));
 
     await worker.succeed({ out: "text" });
@@ -261,7 +261,7 @@ describe("what a result must be", () => {
     expect(worker.dispatchesSent).toHaveLength(1);
   });
 
-  it("[E69] passes a result that fits", async () => {
+  it("[E69] a result that matches the schema is accepted", async () => {
     const { world: harness, crew: worker, run } = await started(typed({ results: schema }));
 
     await worker.succeed({ out: 3 });
@@ -269,7 +269,7 @@ describe("what a result must be", () => {
     expect(await taskPhasesBySlot(harness, run)).toMatchObject({ "0": "succeeded" });
   });
 
-  it("[E69] fails an attempt whose result is larger than a row may carry", async () => {
+  it("[E69] an attempt whose result is larger than a row may hold fails with E.RESULT.TOO_LARGE", async () => {
     const { world: harness, crew: worker, run } = await started(typed({}));
 
     await worker.succeed({ out: "x".repeat(2 * 1024 * 1024) });
@@ -277,7 +277,7 @@ describe("what a result must be", () => {
     expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({ code: "E.RESULT.TOO_LARGE" });
   });
 
-  it("[E70] fails a task whose parameters break the schema once its edges are written in, before anybody sees it", async () => {
+  it("[E70] a task whose parameters violate the schema after its edges are applied fails before it is dispatched", async () => {
     const workflow = buildChain(2);
     const nodes = workflow.nodes as readonly object[];
     const second = { parameters: { type: "object", properties: { in: { type: "number" } } } };
@@ -297,7 +297,7 @@ describe("what a result must be", () => {
     expect(worker.dispatchesSent).toHaveLength(1);
   });
 
-  it("[E71] does not try again where a resource is gone", async () => {
+  it("[E71] an attempt that fails with E.RESOURCE.MISSING is not retried", async () => {
     const {
       world: harness,
       crew: worker,
@@ -310,7 +310,7 @@ describe("what a result must be", () => {
     expect(worker.dispatchesSent).toHaveLength(1);
   });
 
-  it("[E72] keeps what the node says of its result and what it left with the worker, without what only repeats the dispatch", async () => {
+  it("[E72] a task row keeps the metadata and artifacts of its result, without metadata that only repeats the dispatch", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(1));
     const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResultCommand;
     const metadata = JSON.stringify({ concurrency_key: "k", constraints: {}, model: "m1" });
@@ -324,7 +324,7 @@ describe("what a result must be", () => {
     expect(await harness.facts()).toContain("task.artifact");
   });
 
-  it("[E110] keeps with the node until when an artifact can be had: what was said, else an hour, and nothing of what came inline", async () => {
+  it("[E110] a task row keeps the expiry of each artifact: the reported one, else one hour, and none for an inline artifact", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(1));
     const command = worker.resultCommand(worker.lastDispatch, { out: 1 }) as ReportResultCommand;
     const artifacts = [

@@ -39,7 +39,7 @@ async function iterationPathOf(harness: EngineHarness, { task }: Dispatch): Prom
 describe("random workflows on PostgreSQL", () => {
   for (const names of [["a"], ["a", "b"]])
     it.for([1, 3, 5, 6])(
-      `[E100] come to the end that the rules say, with ${names.length} engine(s) on one database (seed %i)`,
+      `[E100] random workflows on PostgreSQL end as the reference model predicts, with ${names.length} engine(s) on one database (seed %i)`,
       async (seed) => {
         const random = new FuzzRandom(seed * 31);
         cluster = await PostgresEngineCluster.create(server, names, { sweepTasksMax: random.pick([2, 7, 500]) });
@@ -77,7 +77,7 @@ describe("a map of 2,000 items and two engines", () => {
   );
 
   it.for(["before", "after"] as const)(
-    "[E101] loses and doubles nothing when one of them is cut off in the middle, %s a commit was stored",
+    "[E101] a map of 2,000 items loses and duplicates nothing when one of two engines is cut off in the middle, %s a commit was stored",
     async (when) => {
       cluster = await PostgresEngineCluster.create(server, ["b"]);
       const [west] = cluster.engines as [EngineHarness];
@@ -119,7 +119,7 @@ describe("a map of 2,000 items and two engines", () => {
 });
 
 describe("fan-outs and given nodes", () => {
-  it("[E102] a fan-out of 1,200 whose workers sit at both engines is joined once, from given nodes on", async () => {
+  it("[E102] a fan-out of 1,200 from a node with a preset result, with workers at both engines, is joined once", async () => {
     cluster = await PostgresEngineCluster.create(server, ["a", "b"]);
     const [first] = cluster.engines as [EngineHarness];
     const workers = await createWorkers(200);
@@ -156,20 +156,23 @@ describe("what a turn costs", () => {
     ["a chain of ten", buildFlow(sequence(...Array.from({ length: 10 }, () => ({})))), 1],
     ["a map of 300 items", looped("map", 300), 4],
     ["a loop over 60 items", looped("forEach", 60), 4],
-  ] as const)("[E107] two round trips, one to begin and one to commit: %s", async ([, workflow, extraMax]) => {
-    cluster = await PostgresEngineCluster.create(server, ["a"]);
-    const [harness] = cluster.engines as [EngineHarness];
-    const [autoWorkers] = (await createWorkers(200)) as [AutoWorkers];
-    // Routes and plans are met for the first time.
-    await harness.startRun(workflow);
-    await autoWorkers.answerAll();
-    const before = cluster.stats(0);
+  ] as const)(
+    "[E107] a turn on PostgreSQL takes two round trips, one to begin and one to commit: %s",
+    async ([, workflow, extraMax]) => {
+      cluster = await PostgresEngineCluster.create(server, ["a"]);
+      const [harness] = cluster.engines as [EngineHarness];
+      const [autoWorkers] = (await createWorkers(200)) as [AutoWorkers];
+      // Routes and plans are met for the first time.
+      await harness.startRun(workflow);
+      await autoWorkers.answerAll();
+      const before = cluster.stats(0);
 
-    const run = await harness.startRun(workflow);
-    await autoWorkers.answerAll();
+      const run = await harness.startRun(workflow);
+      await autoWorkers.answerAll();
 
-    const { turns, roundTrips } = cluster.stats(0);
-    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
-    expect(roundTrips - before.roundTrips - 2 * (turns - before.turns)).toBeLessThanOrEqual(extraMax);
-  });
+      const { turns, roundTrips } = cluster.stats(0);
+      expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+      expect(roundTrips - before.roundTrips - 2 * (turns - before.turns)).toBeLessThanOrEqual(extraMax);
+    },
+  );
 });

@@ -106,7 +106,7 @@ function containerBehindChain(): Record<string, unknown> {
 }
 
 describe("a container behind a chain", () => {
-  it("[E63] is opened by each call, with the payload in its parameters, and answers with its outputs", async () => {
+  it("[E63] a container behind a middleware chain is opened by each call, with the payload in its parameters, and answers with its outputs", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 1 });
     const run = await startAndSettle(harness, containerBehindChain());
@@ -123,7 +123,7 @@ describe("a container behind a chain", () => {
     expect((await findTaskAt(harness, run, "0")).result).toBe('{"out":"b"}');
   });
 
-  it("[E63] is ended with all inside when its caller's time is up or its caller is over", async () => {
+  it("[E63] a container behind a middleware chain is ended with all its tasks when its call times out or its caller ends", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 1 });
     const run = await startAndSettle(harness, containerBehindChain());

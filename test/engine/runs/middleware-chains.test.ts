@@ -60,7 +60,7 @@ describe("a chain", () => {
     expect((await findTaskAt(harness, run, "0")).result).toBe('{"out":"host"}');
   });
 
-  it("[E50] lets the node behind the host go on with the host's result once the outermost has ended", async () => {
+  it("[E50] the node after a host starts with the host's result once the outermost middleware has ended", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { length: 2 }));
@@ -73,7 +73,7 @@ describe("a chain", () => {
     expect(lastDispatchFor(worker, "1").params).toBe('{"in":7}');
   });
 
-  it("[E51] merges the payload over the parameters, and hands the contexts on to the host through all layers", async () => {
+  it("[E51] a next call merges its payload over the parameters, and passes the host context on to the host through all layers", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     await startAndSettle(
@@ -95,7 +95,7 @@ describe("a chain", () => {
     expect(JSON.parse(lastDispatchFor(worker, "0~1").params)).toEqual({ keep: 1, add: true, __next: { hostCtx: { user: "u" } } });
   });
 
-  it("[E52] runs the next again for every new request, each a task of its own; the host keeps its last good result", async () => {
+  it("[E52] each new next request runs the next layer again as a task of its own; the host keeps its last good result", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: singleAttempt } }));
@@ -117,7 +117,7 @@ describe("a chain", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[E53] ends a host that was never called as skipped, and inner middlewares with it", async () => {
+  it("[E53] a host that is never called ends as skipped, and its inner middlewares with it", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}, {}], { length: 2 }));
@@ -129,7 +129,7 @@ describe("a chain", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[E53] ends the host as skipped when a middleware does, the outermost or one inside", async () => {
+  it("[E53] a host ends as skipped when a middleware does, the outermost or an inner one", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const outer = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -148,7 +148,7 @@ describe("a chain", () => {
     expect(await taskPhasesBySlot(harness, inner)).toMatchObject({ "0": "skipped", "0~1": "succeeded", "2": "skipped" });
   });
 
-  it("[E53] skips a middleware inside that an operator has marked: its caller hears so, and the host is skipped", async () => {
+  it("[E53] a call of an inner middleware that an operator has skipped is answered next_skipped, and the host ends as skipped", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}, {}]));
@@ -162,7 +162,7 @@ describe("a chain", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[E54] fails the host with the error of its outermost middleware, and the run with it", async () => {
+  it("[E54] a host fails with the error of its outermost middleware, and the run fails with it", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{ policy: singleAttempt }]));
@@ -178,7 +178,7 @@ describe("a chain", () => {
     expect(await taskPhasesBySlot(harness, run)).toEqual({ "0": "failed", "1": "failed" });
   });
 
-  it("[E54] a failed call is answered to its caller; it makes no dead letter and does not fail the run", async () => {
+  it("[E54] a failed next call is answered to its caller, makes no dead letter and does not fail the run", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: singleAttempt } }));
@@ -193,7 +193,7 @@ describe("a chain", () => {
     expect(await harness.facts()).not.toContain("task.dead");
   });
 
-  it("[E55] copies what the middlewares' output ports say into the host's result, the outermost last", async () => {
+  it("[E55] values of the middlewares' output ports are copied into the host's result, the outermost last", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{ output: "results.note" }, { output: "results.note" }]));
@@ -207,7 +207,7 @@ describe("a chain", () => {
     expect((await findTaskAt(harness, run, "2")).result).toBe('{"note":"inner"}');
   });
 
-  it("[E55] carries values into the ports of a middleware, and out of those of an inner one", async () => {
+  it("[E55] edges carry values into the input ports of an inner middleware, and out of its output ports", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const workflow = buildHostWithMiddlewares([{}, { output: "results.note" }], { length: 3, at: 1 });
@@ -236,7 +236,7 @@ describe("a chain", () => {
     expect(JSON.parse(lastDispatchFor(worker, "2").params)).toEqual({ in: "from inside" });
   });
 
-  it("[E56] tells the log who asked for what, and how it was answered", async () => {
+  it("[E56] the log records which task made a next request, its target, and how it was answered", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -252,7 +252,7 @@ describe("a chain", () => {
     expect(nextAnswers(harness)[0]?.trace).toMatchObject({ task: `${run}.0~1`, status: "succeeded", attempts: 1, call: 1 });
   });
 
-  it("[A374] facts of a chain name the worker without its tenant", async () => {
+  it("[A374] the trace of a next answer names the worker without its tenant", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -264,7 +264,7 @@ describe("a chain", () => {
 });
 
 describe("requests", () => {
-  it("[E57] answers a repeated request from the row, or lets it wait on; nothing runs twice", async () => {
+  it("[E57] a repeated next request is answered from the stored row, or keeps waiting; nothing runs twice", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -282,7 +282,7 @@ describe("requests", () => {
     expect(Object.keys(await taskPhasesBySlot(harness, run)).sort()).toEqual(["0", "0~1", "1"]);
   });
 
-  it("[E57] keeps requests of two workers with one id apart", async () => {
+  it("[E57] next requests of two workers with the same request id are kept apart", async () => {
     const harness = await startHarness();
     const [a, b] = [await harness.joinWorker("a", { slots: 2 }), await harness.joinWorker("b", { slots: 2 })];
     const runs = [
@@ -306,7 +306,7 @@ describe("requests", () => {
     );
   });
 
-  it("[E57] asks anew in a new process of the worker, whose ids begin again", async () => {
+  it("[E57] a next request from a new process of the worker runs anew, even under a request id used before", async () => {
     const harness = await startHarness();
     const first = await harness.joinWorker("w", { slots: 2, boot: "b1" });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -320,7 +320,7 @@ describe("requests", () => {
     expect(await taskPhasesBySlot(harness, run)).toMatchObject({ "0~2": "leased" });
   });
 
-  it("[E58] refuses with the reason: no chain, too many at once, host gone, run over", async () => {
+  it("[E58] a next request is refused with its reason: no chain, too many open calls, or run over", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 200 });
     await startAndSettle(harness, buildHostWithMiddlewares([], {}));
@@ -338,7 +338,7 @@ describe("requests", () => {
     expect(nextAnswers(harness).at(-1)).toMatchObject({ request: "too late", error: { code: "next_run_finalised" } });
   });
 
-  it("[E58] answers `next_unavailable` where no worker took the next in its time, `next_failed` where its parameters are wrong", async () => {
+  it("[E58] a next call is answered next_unavailable if no worker takes it in time, and next_failed if its parameters are invalid", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: { pool: "nowhere", queueTimeoutMs: 500 } } }));
@@ -370,7 +370,7 @@ describe("requests", () => {
 });
 
 describe("waiting", () => {
-  it("[B40] takes no slot while it waits, so that a worker with one slot runs a whole chain", async () => {
+  it("[B40] a middleware takes no slot while it waits for its next call, so that a worker with one slot runs a whole chain", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 1, perNodeLimits: { "test.wrap": 1 } });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}, {}, {}]));
@@ -386,7 +386,7 @@ describe("waiting", () => {
     expect(await taskPhasesBySlot(harness, other)).toEqual({ "0": "leased" });
   });
 
-  it("[B40] takes its slot again when it goes on: nothing new is granted beyond the slots", async () => {
+  it("[B40] a middleware takes its slot again when its next call is answered, and nothing new is granted beyond the slots", async () => {
     const harness = await startHarness();
     const [a, b] = [await harness.joinWorker("a", { slots: 1 }), await harness.joinWorker("b", { slots: 1, pool: "other" })];
     await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: { pool: "other" } } }));
@@ -405,7 +405,7 @@ describe("waiting", () => {
     expect(await taskPhasesBySlot(harness, waiting)).toEqual({ "0": "leased" });
   });
 
-  it("[B40] reads from the row whether an attempt waits when its worker joins again", async () => {
+  it("[B40] the engine reads from the task row whether an attempt waits for a next call when its worker joins again", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 1 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -442,7 +442,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B41] tells a session that joins in the very turn of the answer, and the slot is taken again", async () => {
+  it("[B41] a session that joins in the same turn as a next answer receives it, and the middleware takes its slot again", async () => {
     const harness = await startHarness();
     const b = await harness.joinWorker("b", { slots: 1, pool: "other" });
     const a = await harness.joinWorker("a", { slots: 1 });
@@ -472,7 +472,7 @@ describe("waiting", () => {
     expect(await taskPhasesBySlot(harness, waiting)).toEqual({ "0": "ready" });
   });
 
-  it("[E59] answers `next_timeout` when the caller's time is up, and stops what it called", async () => {
+  it("[E59] a next call that exceeds the caller's timeout is answered next_timeout, and the called task is stopped", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -489,7 +489,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
   });
 
-  it("[E59] keeps the time of the attempt itself beside that of its calls", async () => {
+  it("[E59] the time limit of a middleware's attempt applies beside the timeout of its next calls", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{ policy: { timeoutMs: 1_000, ...singleAttempt } }]));
@@ -503,7 +503,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("failed");
   });
 
-  it("[E60] stops what it called when its own attempt is over: ended, failed and tried again, or taken back", async () => {
+  it("[E60] the tasks that a middleware called are stopped when its attempt ends, or fails and is retried", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const ended = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -533,7 +533,7 @@ describe("waiting", () => {
     expect(await taskPhasesBySlot(harness, retried)).toMatchObject({ "2~2": "leased" });
   });
 
-  it("[E60] goes on when the worker of a middleware is lost: its next attempt asks again", async () => {
+  it("[E60] the run continues when the worker of a middleware is lost: the next attempt of the middleware makes its call again", async () => {
     const harness = await startHarness();
     const [a, b] = [await harness.joinWorker("a", { slots: 1 }), await harness.joinWorker("b", { slots: 1, pool: "other" })];
     const wrap = { policy: { pool: "default" } };
@@ -555,7 +555,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
   });
 
-  it("[E61] answers every waiting call when the run is cancelled, before the stop", async () => {
+  it("[E61] every waiting next call is answered next_cancelled when the run is cancelled, and the tasks are stopped", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}, {}]));
@@ -573,7 +573,7 @@ describe("waiting", () => {
     for (const slot of ["1", "2~1"]) expect((await findTaskAt(harness, run, slot)).phase).toBe("cancelled");
   });
 
-  it("[E62] lets what is called run under the concurrency key that its caller holds", async () => {
+  it("[E62] a called task runs under the concurrency key that its caller holds", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const key = { concurrency: { key: "db", limit: 1 } };
@@ -587,7 +587,7 @@ describe("waiting", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[E62] gives each call its own key on the wire: calls of one node may run side by side", async () => {
+  it("[E62] each next call is dispatched with its own concurrency key, so that calls of one node may run side by side", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 3 });
     await startAndSettle(harness, buildHostWithMiddlewares([{}]));

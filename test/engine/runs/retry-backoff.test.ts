@@ -23,7 +23,7 @@ describe("the pause before a retry", () => {
     ]);
   });
 
-  it("[E5] there is no backoff before a retry if the policy says so", async () => {
+  it("[E5] a retry has no backoff if the policy sets it to zero", async () => {
     expect(await retryPauses({ maxAttempts: 3, backoffMs: 0 })).toEqual([0, 0]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness, nodeId } from "../harness/engine-harness.ts";
 
 describe("the life of a run", () => {
-  it("[E1] walks a chain node by node, carrying values along the edges, and ends succeeded", async () => {
+  it("[E1] a run of a chain executes node by node, carries values along the edges and ends succeeded", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(3, { params: { fixed: 1 } }));
@@ -22,7 +22,7 @@ describe("the life of a run", () => {
     expect(tasks[2]?.result).toBe('{"out":"c"}');
   });
 
-  it("[E2] grants the successor in the very turn that takes the result", async () => {
+  it("[E2] the engine grants the successor in the same turn that takes the result", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildChain(2));
@@ -35,7 +35,7 @@ describe("the life of a run", () => {
     expect(harness.engine.gauge().turns).toBe(turns + 1);
   });
 
-  it("[E3] lets a join wait for every predecessor and gives it all their values", async () => {
+  it("[E3] a join waits for every predecessor and gets all their values", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     const run = await harness.startRun(
@@ -59,7 +59,7 @@ describe("the life of a run", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[E3] counts two predecessors that end in one turn once each", async () => {
+  it("[E3] a join counts two predecessors that end in one turn once each", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     await harness.startRun(
@@ -78,7 +78,7 @@ describe("the life of a run", () => {
     expect(worker.dispatchesSent).toHaveLength(3);
   });
 
-  it("[E4] fails the run with the task's error and cancels what is still open, telling its holder to stop", async () => {
+  it("[E4] a failed task fails its run with its error, and tasks still open are cancelled and stopped at their worker", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 2 });
     const run = await harness.startRun(buildWorkflow([{}, {}, {}], [[0, 2]]));
@@ -98,7 +98,7 @@ describe("the life of a run", () => {
     expect(harness.stopsSent()).toMatchObject([{ task: second.task, fence: second.fence, code: "E.RUNNER.CANCELLED" }]);
   });
 
-  it("[E5] retries a failed attempt after its backoff, under a new fence, as often as the policy says", async () => {
+  it("[E5] a failed attempt is retried after its backoff, under a new fence, as often as the policy allows", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(1, { policy: { retry: { maxAttempts: 2, backoffMs: 1_000 } } }));
@@ -117,7 +117,7 @@ describe("the life of a run", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("failed");
   });
 
-  it("[E6] ends an attempt that outlives its time limit, tells the worker to stop, and retries or fails", async () => {
+  it("[E6] an attempt that exceeds its time limit fails with E.TIMEOUT, and its worker is sent a stop", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(1, { policy: { timeoutMs: 2_000 } }));
@@ -130,7 +130,7 @@ describe("the life of a run", () => {
     expect(JSON.parse((await harness.runDetail(run)).run.error ?? "")).toMatchObject({ code: "E.TIMEOUT" });
   });
 
-  it("[E7] fails a task that waited in queue longer than its limit with E.DISPATCH.UNAVAILABLE and each worker's reason", async () => {
+  it("[E7] a task that waits in its queue longer than its limit fails with E.DISPATCH.UNAVAILABLE and each worker's reason", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("old", { packages: [{ name: "test", version: "0.9.0", status: "installed" }] });
     await harness.joinWorker("foreign", { tenant: "t2" });
@@ -146,7 +146,7 @@ describe("the life of a run", () => {
     expect(error.details.reasons).toEqual([{ worker: "old", code: "package-version", has: "0.9.0", needs: "1.0.0" }]);
   });
 
-  it("[E8] ends a run that outlives its own time limit", async () => {
+  it("[E8] a run that exceeds its own time limit fails, and its running attempt is stopped", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2), { timeoutMs: 5_000 });
@@ -161,7 +161,7 @@ describe("the life of a run", () => {
     expect(harness.stopsSent()).toHaveLength(1);
   });
 
-  it("[E9] cancels a run: the outcome is cancelled, the running attempt is told, its late result changes nothing", async () => {
+  it("[E9] cancelling a run ends it as cancelled and stops the running attempt, whose late result changes nothing", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await harness.startRun(buildChain(2));
@@ -178,7 +178,7 @@ describe("the life of a run", () => {
     });
   });
 
-  it("[E10] sweeps a large run by a cursor, some tasks a turn, and ends it when none is left", async () => {
+  it("[E10] the cancellation of a large run sweeps a bounded number of tasks per turn and ends the run when none is left", async () => {
     const harness = await new EngineHarness({ settings: { sweepTasksMax: 10 } }).start();
     const run = await harness.startRun(
       buildWorkflow(
@@ -198,7 +198,7 @@ describe("the life of a run", () => {
     expect(harness.engine.gauge().turns - turns).toBeGreaterThanOrEqual(4);
   });
 
-  it("[E11] gives the same run for the same Idempotency-Key and refuses another request under it", async () => {
+  it("[E11] a start repeated under its Idempotency-Key returns the same run; another request under the key is refused", async () => {
     const harness = await new EngineHarness().start();
 
     const first = await harness.startRun(buildChain(1), { ask: "k" });
@@ -214,7 +214,7 @@ describe("the life of a run", () => {
     expect(await harness.startRun(buildChain(1), { ask: "k", tenant: "t2" })).not.toBe(first);
   });
 
-  it("[E12] answers about another tenant's run exactly as about a missing one", async () => {
+  it("[E12] a cancel of another tenant's run is answered exactly like one of a missing run", async () => {
     const harness = await new EngineHarness().start();
     const run = await harness.startRun(buildChain(1));
     const cancel = (id: string) =>

@@ -76,7 +76,7 @@ function nodeOf(manifest: object) {
 }
 
 describe("the manifest of the specification", () => {
-  it("[C10] keeps what people see of a node: status, category, label, description and tags", () => {
+  it("[C10] the manifest reader keeps what users see of a node: status, category, label, description and tags", () => {
     const { status, category, label, description, tags } = openPage;
 
     expect(nodeOf(sample)).toMatchObject({ status, category, label, description, tags });
@@ -90,14 +90,14 @@ describe("the manifest of the specification", () => {
     });
   });
 
-  it("[C10] keeps conditions, extensions and metadata as they are, empty or not, and demands none of them", () => {
+  it("[C10] the manifest reader keeps conditions, extensions and metadata unchanged, empty or not, and requires none of them", () => {
     const { conditions, extensions, metadata, ...bare } = openPage;
 
     expect(nodeOf(sample)).toMatchObject({ conditions, extensions, metadata });
     expect(nodeOf({ ...sample, nodes: [bare] }).type).toBe(openPage.type);
   });
 
-  it("[C10] tells what a port or widget may do with the value it is bound to: write it, read it, or both", () => {
+  it("[C10] the manifest reader keeps whether a port or widget may write its bound value, read it, or both", () => {
     const { ui } = nodeOf(sample);
     const modes = [...(ui?.inputPorts ?? []), ...(ui?.widgets ?? []), ...(ui?.outputPorts ?? [])].map((one) => one.binding.mode);
 
@@ -106,7 +106,7 @@ describe("the manifest of the specification", () => {
     expect(readManifest({ ...sample, nodes: [{ ...openPage, ui: wrong }] })).toMatchObject({ code: "E.MANIFEST.INVALID" });
   });
 
-  it("[G11] fills a node's parameters and results with the defaults that its schemas name", () => {
+  it("[G11] parameters and results of a manifest's node are filled with the defaults of its schemas", () => {
     const { schema } = nodeOf(sample);
 
     expect(withDefaults(schema.parameters, {})).toEqual({
@@ -117,7 +117,7 @@ describe("the manifest of the specification", () => {
     expect(withDefaults(schema.results, {})).toEqual({ status: "PENDING", page: {}, done: false });
   });
 
-  it("[G12] refuses parameters and results that its schemas forbid", () => {
+  it("[G12] parameters and results that the schemas of a manifest's node forbid are refused", () => {
     const { schema } = nodeOf(sample);
     const url = "https://example.com";
 

@@ -119,7 +119,7 @@ async function openFixture() {
 }
 
 describe("the sample workflow", () => {
-  it("[E108] runs as its author wrote it: each node by its type, parameters untouched, the page handed on along its edge", async () => {
+  it("[E108] the sample workflow runs as written: each node by its type, parameters unchanged, the page passed along its edge", async () => {
     const { world: harness, bench, start, join } = await openFixture();
     const worker = await join();
     const { body, status } = await start(sample());
@@ -155,7 +155,7 @@ describe("the sample workflow", () => {
     expect(definition.nodes[1]).toMatchObject({ parameters: sample().nodes[1]?.parameters, state: { stage: "succeeded" } });
   });
 
-  it("[E108] a worker with a newer version takes it, since the hint names the least one only", async () => {
+  it("[E108] a worker with a newer package version takes the sample workflow, since the hint names only the minimum version", async () => {
     const { start, join } = await openFixture();
     const worker = await join("2025.11.3");
     await start(sample());
@@ -163,7 +163,7 @@ describe("the sample workflow", () => {
     expect(worker.lastDispatch).toMatchObject({ nodeType: "playwright.open_page", packageVersion: "2025.11.3" });
   });
 
-  it("[E108] what its schemas forbid is refused by node and field: a button before the run, a status after it", async () => {
+  it("[E108] values that the sample workflow's schemas forbid are refused by node and field: a button before the run, a status after it", async () => {
     const { world: harness, bench, start, join } = await openFixture();
     const worker = await join();
     const refused = await start(sample({ selector: "#x", button: "sideways" }));

@@ -40,7 +40,7 @@ const refusalOf = (answer: Promise<unknown>): Promise<RefusedError> =>
   );
 
 describe("steering what is carried out by others", () => {
-  it("[E91] a container that is skipped ends what is inside, on the workers too, and the run goes on behind it", async () => {
+  it("[E91] skipping a container ends the tasks inside it, on the workers too, and the run goes on after it", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(harness, buildFlow(sequence({ body: sequence({}, {}) }, {})));
@@ -61,7 +61,7 @@ describe("steering what is carried out by others", () => {
     await checkRun(harness, run);
   });
 
-  it("[E91] a node inside a loop that is skipped by its id is left out of every iteration; by its path out of one", async () => {
+  it("[E91] skipping a node inside a loop by its id skips it in every iteration, by its path only in one", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(
@@ -91,7 +91,7 @@ describe("steering what is carried out by others", () => {
     await checkRun(harness, run);
   });
 
-  it("[E91] a host behind a chain that is skipped ends its middlewares and all they called", async () => {
+  it("[E91] skipping a host behind a chain ends its middlewares and all they called", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}], { length: 2 }));
@@ -115,7 +115,7 @@ describe("steering what is carried out by others", () => {
     ).toEqual(["0~1", "2"]);
   });
 
-  it("[E91] a host behind a chain is tried again by the call that is under way, and its caller goes on waiting", async () => {
+  it("[E91] retrying a host behind a chain repeats the call that is under way, and its caller keeps waiting", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 4 });
     const run = await startAndSettle(harness, buildHostWithMiddlewares([{}]));
@@ -130,7 +130,7 @@ describe("steering what is carried out by others", () => {
     expect(await phasesBySlot(harness, run)).toMatchObject({ 0: "hosting", "0~1": "cancelled", 1: "leased" });
   });
 
-  it("[E92] of a run with more open tasks than a turn looks at, tasks are named by slot; a node of the top level by its id too", async () => {
+  it("[E92] a run with more open tasks than a turn reads is steered by slot or top-level node id, and not as a whole", async () => {
     const harness = await new EngineHarness({ settings: { sweepTasksMax: 5 } }).start();
     const run = await startAndSettle(
       harness,

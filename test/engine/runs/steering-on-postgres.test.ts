@@ -55,7 +55,7 @@ const readDocument = async (harness: EngineHarness, collection: string, name: st
   (await harness.store.page({ page: "doc", tenant: "t1", collection, names: [name] })).items[0] ?? null;
 
 describe("chains whose callers and callees are at different engines", () => {
-  it("[E103] bring each answer to the caller by mail, once, through every layer", async () => {
+  it("[E103] each answer of a chain across two engines is sent to its caller by mail, once, through every layer", async () => {
     const { east, west, eastern, western } = await startEnginePair({}, 1);
     const run = await west.startRun(buildHostWithMiddlewares([nearPool, farPool, nearPool], { host: farPool }));
     await cluster.passDiscoveryTime();
@@ -87,7 +87,7 @@ describe("chains whose callers and callees are at different engines", () => {
     expect(cluster.problems).toEqual([]);
   });
 
-  it("[E103] end the inner call at the other engine when the caller's time for it is up, and stop its worker", async () => {
+  it("[E103] a call that exceeds its caller's timeout is ended at the other engine, and its worker is stopped", async () => {
     const { east, west, eastern, western } = await startEnginePair();
     const run = await east.startRun(buildHostWithMiddlewares([nearPool], { host: farPool }));
     await cluster.passDiscoveryTime();
@@ -102,7 +102,7 @@ describe("chains whose callers and callees are at different engines", () => {
     expect(await taskPhasesBySlot(west, run)).toEqual({ "0": "hosting", "0~1": "cancelled", "1": "leased" });
   });
 
-  it("[E103] bring an answer that fell due while the caller moved from one engine to the other, exactly there", async () => {
+  it("[E103] an answer that is due while its caller moves to the other engine is sent to the caller's new session exactly once", async () => {
     const { east, west, eastern, western } = await startEnginePair();
     await east.startRun(buildHostWithMiddlewares([nearPool], { host: farPool }));
     await cluster.passDiscoveryTime();
@@ -122,7 +122,7 @@ describe("chains whose callers and callees are at different engines", () => {
 });
 
 describe("steering from the other engine", () => {
-  it("[E104] an order reaches the worker's session by mail, and its answer closes the command everywhere", async () => {
+  it("[E104] an order from the other engine reaches the worker's session by mail, and its answer closes the command at both engines", async () => {
     const { east, west, western } = await startEnginePair();
     const order: PackageCommand = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://x.test/p.zip" };
 
@@ -136,7 +136,7 @@ describe("steering from the other engine", () => {
     expect(JSON.parse((await readDocument(east, "command", "c-1"))?.body ?? "{}")).toMatchObject({ status: "acked" });
   });
 
-  it("[E120] a drain that is taken back before the worker's engine hears of it is over, as is its end, once the worker has heard", async () => {
+  it("[E120] a drain undone before the worker's engine receives it is acknowledged, as is the undrain, once the worker has confirmed", async () => {
     const { east, west } = await startEnginePair();
     const hearing = await west.joinWorker("c", { features: ["fence", "cancel", "held", "undrain"] });
     const { tenant, worker, session } = hearing;
@@ -156,7 +156,7 @@ describe("steering from the other engine", () => {
     expect(await statuses()).toEqual(["acked", "acked"]);
   });
 
-  it("[E104] a skip stops the attempt at its worker and the run goes on; a retry takes the attempt back", async () => {
+  it("[E104] a skip from the other engine stops the attempt at its worker and the run goes on; a retry takes the attempt back", async () => {
     const { east, west, western } = await startEnginePair();
     const run = await east.startRun(buildChain(3, farPool));
     await cluster.passDiscoveryTime();
@@ -200,7 +200,7 @@ describe("steering from the other engine", () => {
     expect((await findTaskAt(west, run, "1")).worker).toBe(other.worker);
   });
 
-  it("[E104] steering of both engines at once on one run: every order is answered, and the run ends whole", async () => {
+  it("[E104] skips and cancels of one run from both engines at once are all answered, and the run ends with no open task", async () => {
     const { east, west, eastern, western } = await startEnginePair({}, 4);
     const run = await east.startRun(buildChain(4, farPool));
     await cluster.passDiscoveryTime();
@@ -228,7 +228,7 @@ describe("steering from the other engine", () => {
 });
 
 describe("documents, letters and affinity of two engines", () => {
-  it("[E105] of writes that name the same revision at both engines exactly one wins, also where nothing was there", async () => {
+  it("[E105] of writes at two engines that name the same revision of a document exactly one succeeds, also for a new document", async () => {
     const { east, west } = await startEnginePair();
     const write = (one: EngineHarness, name: string, rev: number, body: string) =>
       outcomeOf(one.ask(operatorCommand({ type: "docs.write", puts: [{ collection: "view", name, rev, body }] })));
@@ -243,7 +243,7 @@ describe("documents, letters and affinity of two engines", () => {
     expect(await readDocument(east, "view", "shared")).toMatchObject({ rev: 12 });
   });
 
-  it("[E105] several documents are written whole or not at all while both engines write them in opposite order", async () => {
+  it("[E105] several documents are written all or none while both engines write them in opposite order", async () => {
     const { east, west } = await startEnginePair();
     const names = Array.from({ length: 20 }, (_, at) => `n${at}`);
     const write = (one: EngineHarness, list: readonly string[], by: string) =>
@@ -264,7 +264,7 @@ describe("documents, letters and affinity of two engines", () => {
     }
   });
 
-  it("[E105] one Idempotency-Key makes one write, whichever engine is asked", async () => {
+  it("[E105] one Idempotency-Key makes one document write, whichever engine receives it", async () => {
     const { east, west } = await startEnginePair();
     const write = (one: EngineHarness) =>
       one.ask(
@@ -281,7 +281,7 @@ describe("documents, letters and affinity of two engines", () => {
     expect(said.filter((one) => one.of === "docs" && !one.repeated)).toHaveLength(1);
   });
 
-  it("[E105] a task that fails for good leaves one dead letter, read and removed at the other engine", async () => {
+  it("[E105] a task that fails for good leaves one dead letter, which the other engine can read and either engine remove once", async () => {
     const { east, west, western } = await startEnginePair();
     const run = await east.startRun(buildChain(1, farPool));
     await cluster.passDiscoveryTime();
@@ -303,7 +303,7 @@ describe("documents, letters and affinity of two engines", () => {
     expect(await readDocument(west, "letter", name)).toBeNull();
   });
 
-  it("[E106] a sticky key and what a worker kept pin tasks started at the other engine to that worker", async () => {
+  it("[E106] a sticky key, or a resource stored at a worker, pins tasks started at the other engine to that worker", async () => {
     const { east, west, eastern, western } = await startEnginePair({}, 2);
     const both = await west.joinWorker("c", { slots: 2, pool: "near" });
     const sticky = { policy: { pool: "near", affinity: { key: "k", mode: "sticky" } } };
@@ -331,7 +331,7 @@ describe("documents, letters and affinity of two engines", () => {
     expect(western.dispatchesSent).toEqual([]);
   });
 
-  it("[E106] many runs under one sticky key, started and ended at both engines at once, all end", async () => {
+  it("[E106] many runs that share affinity keys, started and ended at both engines at once, all succeed", async () => {
     const { east, west, eastern, western } = await startEnginePair({}, 8);
     const sticky = (pool: string) => ({ policy: { pool, affinity: { key: `k-${pool}`, mode: "preferred" } } });
     const runs = await Promise.all(

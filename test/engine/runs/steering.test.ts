@@ -66,7 +66,7 @@ async function readAudits(harness: EngineHarness, tenant = "t1") {
 }
 
 describe("skip", () => {
-  it("[E84] takes a running node from its worker, which is told to stop, and the run goes on behind it", async () => {
+  it("[E84] skipping a running node takes it from its worker, which is sent a stop, and the run goes on after it", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(2));
@@ -82,7 +82,7 @@ describe("skip", () => {
     expect(await phasesBySlot(harness, run)).toEqual({ run: "succeeded", 0: "skipped", 1: "succeeded" });
   });
 
-  it("[E84] of a node that waits in line, for its retry or for a key ends it at once, and the key goes on", async () => {
+  it("[E84] skipping a queued node ends it at once, and its concurrency key passes to the next task", async () => {
     const harness = await new EngineHarness().start();
     const key = { concurrency: { key: "k" } };
     const run = await startAndSettle(harness, buildWorkflow([{ policy: key }, { policy: key }, {}], [[1, 2]]));
@@ -129,7 +129,7 @@ describe("skip", () => {
     });
   });
 
-  it("[E86] of what has ended, of a run that has, of a node that is not there is refused, each with its own code", async () => {
+  it("[E86] a skip of an ended node, in an ended run or of an unknown node is refused, each with its own code", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(2));
@@ -152,7 +152,7 @@ describe("skip", () => {
 });
 
 describe("retry", () => {
-  it("[E87] cuts the pause before the next attempt short", async () => {
+  it("[E87] an operator's retry cuts the backoff before the next attempt short", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(1, { policy: { retry: { maxAttempts: 2, backoffMs: 60_000 } } }));
@@ -166,7 +166,7 @@ describe("retry", () => {
     expect(worker.lastDispatch.attempt).toBe(2);
   });
 
-  it("[E87] takes a running attempt back under a new fence, and its worker is told to stop", async () => {
+  it("[E87] an operator's retry takes a running attempt back under a new fence, and its worker is sent a stop", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(1));
@@ -182,7 +182,7 @@ describe("retry", () => {
     expect((await phasesBySlot(harness, run))["run"]).toBe("succeeded");
   });
 
-  it("[E88] of a node that is not under way is refused, and of a run that failed with replay as the way out", async () => {
+  it("[E88] a retry of a node that has not started is refused, and one in a failed run is refused with a pointer to replay", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(2));
@@ -209,7 +209,7 @@ describe("rebind", () => {
   const other = ({ a, b }: { a: TestWorker; b: TestWorker }): [TestWorker, TestWorker] =>
     a.dispatchesSent.length > 0 ? [a, b] : [b, a];
 
-  it("[E89] by switch takes what runs back and sends it to the worker that was named, and what follows too", async () => {
+  it("[E89] a rebind by switch takes running tasks back and sends them, and what follows, to the named worker", async () => {
     const crew = await two();
     const { world: harness } = crew;
     const run = await startAndSettle(harness, buildChain(3));
@@ -231,7 +231,7 @@ describe("rebind", () => {
     expect(fact?.data).toMatchObject({ by: "ada", mode: "switch", tasks: [{ task: `${run}.0`, to: to.worker, sent: "stop" }] });
   });
 
-  it("[E89] by drain lets what runs end where it is; what follows goes to the worker that was named", async () => {
+  it("[E89] a rebind by drain lets running tasks end where they are and sends what follows to the named worker", async () => {
     const crew = await two();
     const { world: harness } = crew;
     const run = await startAndSettle(harness, buildChain(2));
@@ -246,7 +246,7 @@ describe("rebind", () => {
     expect(to.lastDispatch.node).toBe(nodeId(1));
   });
 
-  it("[E89] without a worker goes anywhere but where it was, and back there only when nobody else can", async () => {
+  it("[E89] a rebind without a worker moves tasks to any other worker, and back to the old one only if no other can take them", async () => {
     const harness = await new EngineHarness().start();
     const from = await harness.joinWorker("from", { slots: 9 });
     const run = await startAndSettle(harness, buildChain(2));
@@ -264,7 +264,7 @@ describe("rebind", () => {
     expect(from.lastDispatch.node).toBe(nodeId(1));
   });
 
-  it("[E89] of one node moves that node alone, also before it is reached", async () => {
+  it("[E89] a rebind of one node moves only that node, even before it is reached", async () => {
     const crew = await two();
     const { world: harness } = crew;
     const run = await startAndSettle(harness, buildChain(3));
@@ -282,7 +282,7 @@ describe("rebind", () => {
     expect(from.dispatchesSent[0]?.node).toBe(nodeId(0));
   });
 
-  it("[E89] a worker that was named and is lost later holds nobody up", async () => {
+  it("[E89] a rebind to a worker that is lost later does not hold up the run", async () => {
     const crew = await two(1);
     const { world: harness } = crew;
     const run = await startAndSettle(harness, buildChain(2));
@@ -298,7 +298,7 @@ describe("rebind", () => {
     expect(from.lastDispatch.node).toBe(nodeId(1));
   });
 
-  it("[E89] of a run that the worker can serve only in part leaves the rest where it fits", async () => {
+  it("[E89] a rebind of a run to a worker that can serve only part of it leaves the other tasks where they fit", async () => {
     const harness = await new EngineHarness().start();
     const gpu = await harness.joinWorker("gpu", { pool: "gpu" });
     const plain = await harness.joinWorker("plain", { slots: 2 });
@@ -315,7 +315,7 @@ describe("rebind", () => {
     expect(gpu.lastDispatch.node).toBe(nodeId(2));
   });
 
-  it("[E90] to a worker that is unknown, lost, or lacks what is needed is refused, naming what it lacks", async () => {
+  it("[E90] a rebind to a worker that is unknown, lost or unfit is refused, naming what an unfit worker lacks", async () => {
     const { world: harness, a } = await two();
     const bare = await harness.joinWorker("bare", { packages: [] });
     const gone = await harness.joinWorker("gone");
@@ -338,7 +338,7 @@ describe("rebind", () => {
 });
 
 describe("the audit of steering", () => {
-  it("[E83] names who, what, under which request and how it ended; a refusal too, and never of what is not the caller's", async () => {
+  it("[E83] the audit of steering records actor, action, request and outcome, refusals too, and nothing about another tenant's objects", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const run = await startAndSettle(harness, buildChain(2));

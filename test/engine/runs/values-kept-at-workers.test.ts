@@ -25,7 +25,7 @@ async function runWith(path: string) {
 }
 const storedAtWorker = { resourceRef: { resourceId: "big", workerName: "w", type: "json" } };
 
-it("[A367] a node that needs part of a value kept at a worker fails and names the field, the part and the remedy", async () => {
+it("[A367] a node that needs part of a value kept at a worker fails with an error that names the field and the part", async () => {
   const { world: harness, worker } = await runWith("results.out.0.url");
   await worker.succeed({ out: storedAtWorker });
 
@@ -39,7 +39,7 @@ it("[A367] a node that needs part of a value kept at a worker fails and names th
   });
 });
 
-it("[A367] hands on a part of a value that travelled, as ever", async () => {
+it("[A367] a node that needs part of a value sent with the result receives that part", async () => {
   const { worker } = await runWith("results.out.0.url");
   await worker.succeed({ out: [{ url: "here" }] });
 

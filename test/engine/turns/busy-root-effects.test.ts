@@ -5,7 +5,7 @@ import { EngineCluster, outcomeOf } from "../harness/engine-cluster.ts";
 import { buildChain } from "../harness/engine-harness.ts";
 
 describe("a command whose root is busy", () => {
-  it("[U3] a command that met a busy root sends its effects once, after it is decided", async () => {
+  it("[U3] a command delayed by a busy root sends its effects once, after it is decided", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const harness = await cluster.startEngine("r1");
     const resets = () => harness.effects.filter((effect): effect is SendReset => effect.type === "reset");

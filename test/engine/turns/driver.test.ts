@@ -140,7 +140,7 @@ describe("roots in other hands", () => {
     await expect(waiting).resolves.toMatchObject({ phase: "cancelled" });
   });
 
-  it("[U3] answers E.STORE.BUSY when the root stays busy, and nothing has changed", async () => {
+  it("[U3] a command whose root stays busy is answered E.STORE.BUSY and changes nothing", async () => {
     const { world: harness, cluster } = createDriverFixture({ mode: "weak" });
     await harness.start();
     const held = await harness.startRun(buildChain(1));
@@ -171,7 +171,7 @@ describe("commits that fail or get no answer", () => {
     expect((await harness.facts()).filter((type) => type === "run.created")).toHaveLength(1);
   });
 
-  it("[U10] answers E.STORE.BUSY after many failures and has written nothing", async () => {
+  it("[U10] a command whose turn keeps failing is answered E.STORE.BUSY, and nothing is written", async () => {
     const { world: harness } = createDriverFixture({ scriptedOutcome: () => "failed" });
     await harness.start();
     const answer = faultCodeOf(harness.ask(harness.startCommand(buildChain(1))));
@@ -182,7 +182,7 @@ describe("commits that fail or get no answer", () => {
     expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toEqual([]);
   });
 
-  it("[U10] names a store that is not durable any more as such", async () => {
+  it("[U10] a command is answered E.STORE.DURABILITY when the store is no longer durable", async () => {
     const weak = fault("E.STORE.DURABILITY", "synchronous_commit is off");
     const { world: harness } = createDriverFixture({}, {}, (store) => ({
       open: (me) => store.open(me),
@@ -209,7 +209,7 @@ describe("commits that fail or get no answer", () => {
   });
 
   for (const fate of ["unknown-committed", "unknown-absent"] as const)
-    it(`[U4] says nothing before a turn of unknown outcome is settled (${fate}), and does everything once`, async () => {
+    it(`[U4] the engine sends nothing before a turn of unknown outcome is settled (${fate}), and applies everything once`, async () => {
       const late = Promise.withResolvers<void>();
       const fates = [fate];
       const { world: harness } = createDriverFixture({
@@ -230,7 +230,7 @@ describe("commits that fail or get no answer", () => {
       expect(answersOf(harness)).toHaveLength(1);
     });
 
-  it("[U4] begins no other turn while the store cannot say what became of the last one", async () => {
+  it("[U4] the engine begins no other turn while the store cannot settle the outcome of the last one", async () => {
     let isAway = true;
     let begun = 0;
     const { world: harness } = createDriverFixture(
@@ -265,7 +265,7 @@ describe("commits that fail or get no answer", () => {
 });
 
 describe("answers", () => {
-  it("[U11] answers every command exactly once, also those that wait when the engine stops and those that come later", async () => {
+  it("[U11] the engine answers every command exactly once, including those waiting when it stops and those that arrive later", async () => {
     const { world: harness } = createDriverFixture({}, { turnCommandsMax: 2 });
     await harness.start();
     const orders = Array.from({ length: 9 }, () => harness.startCommand(buildChain(1)));

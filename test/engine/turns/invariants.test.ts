@@ -99,7 +99,7 @@ function rootCause(cause: unknown): string {
 }
 
 describe("a report that would break a rule is quarantined, and the report beside it commits", () => {
-  it("[U16] open counts are never negative", async () => {
+  it("[U16] a report that would make a run's open count negative is quarantined, and the report beside it commits", async () => {
     const world = await startBusyWorker();
     const { run } = await world.harness.runDetail(world.bad.run);
     await world.damage([{ ...run, open: 0 }]);
@@ -109,7 +109,7 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect((await world.harness.runDetail(world.good.run)).run.phase).toBe("succeeded");
   });
 
-  it("[U17] a row is written under the root that the turn holds", async () => {
+  it("[U17] a report that would write a row under a root that the turn does not hold is quarantined, and the report beside it commits", async () => {
     let damaged: Row | null = null;
     const world = await startBusyWorker(() => damaged);
     damaged = { ...world.bad, run: await world.harness.startRun(buildChain(1)) };
@@ -119,7 +119,7 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect((await world.harness.runDetail(world.good.run)).run.phase).toBe("succeeded");
   });
 
-  it("[U18] what commits together belongs to one tenant", async () => {
+  it("[U18] a report that would commit rows of two tenants together is quarantined, and the report beside it commits", async () => {
     const world = await startBusyWorker();
     const foreign = { kind: "key", id: "t2/printer", limit: 1, holders: [world.bad.id], due: null } as const;
     await world.damage([{ ...world.bad, key: foreign.id }, foreign]);
@@ -129,7 +129,7 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect((await world.harness.runDetail(world.good.run)).run.phase).toBe("succeeded");
   });
 
-  it("[U22] the fields of a row fit its phase", async () => {
+  it("[U22] a report that would write a row whose fields do not fit its phase is quarantined, and the report beside it commits", async () => {
     const world = await startBusyWorker();
     const { harness, bad, good } = world;
     await world.damage([withColumns(bad, { grantedAt: null })]);
@@ -144,7 +144,7 @@ describe("a report that would break a rule is quarantined, and the report beside
     expect(harness.problems).toHaveLength(1);
   });
 
-  it("[U19] rows make only the moves of their table", async () => {
+  it("[U19] a report that would make an illegal phase change of a row is quarantined, and the report beside it commits", async () => {
     const { harness, cluster } = createWorld();
     await harness.start();
     const worker = await harness.joinWorker("w", { slots: 3 });
@@ -172,7 +172,7 @@ describe("a report that would break a rule is quarantined, and the report beside
 });
 
 describe("a timer or a grant that would break a rule is quarantined, and the others go on", () => {
-  it("[U22] the fields of a row fit its phase", async () => {
+  it("[U22] a timer that would write a row whose fields do not fit its phase is quarantined, and the other timers go on", async () => {
     const { harness, cluster } = createWorld();
     await harness.start();
     const worker = await harness.joinWorker("w");
@@ -191,7 +191,7 @@ describe("a timer or a grant that would break a rule is quarantined, and the oth
     expect((await harness.runDetail(run)).run.phase).toBe("failed");
   });
 
-  it("[U20] a fence rises whenever a task gets or loses its worker", async () => {
+  it("[U20] a grant that would not raise the fence of its task is quarantined, and the other grants go on", async () => {
     const { harness, cluster } = createWorld();
     await harness.start();
     const [bad, good] = [await harness.startRun(buildChain(1)), await harness.startRun(buildChain(1))];

@@ -18,7 +18,7 @@ async function startTwoSchedulers() {
 }
 
 describe("words for another scheduler's sockets", () => {
-  it("[U13] a cancel reaches the worker at once, through whichever scheduler it came, and its slot serves the next", async () => {
+  it("[U13] a cancel given to another scheduler reaches the worker at once, and its slot serves the next task", async () => {
     const { stage: cluster, near, far, worker } = await startTwoSchedulers();
     const run = await near.startRun(buildChain(1));
     await near.settle();
@@ -72,7 +72,7 @@ describe("words for another scheduler's sockets", () => {
     expect(back.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[U13] a worker that moves to another scheduler has its old session reset there, and only that one", async () => {
+  it("[U13] a worker that moves to another scheduler has its old session reset at the first scheduler, and only that session", async () => {
     const { stage: cluster, near, far, worker } = await startTwoSchedulers();
 
     const moved = await far.joinWorker("w", { boot: worker.boot });
@@ -152,7 +152,7 @@ describe("without mail", () => {
     expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[U14] a heartbeat finds out that an attempt was ended elsewhere, stops it and frees its slot", async () => {
+  it("[U14] a heartbeat shows that an attempt was ended by another scheduler, so that it is stopped and its slot is freed", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const near = await cluster.startEngine("r1", {
       wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),

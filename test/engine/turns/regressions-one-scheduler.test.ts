@@ -64,7 +64,7 @@ describe("ends of runs with more tasks than a sweep takes", () => {
 });
 
 describe("keys and lines", () => {
-  it("[K3] a task that its worker reports as cancelled gives its key on", async () => {
+  it("[K3] a task that its worker reports as cancelled passes its concurrency key to the next task", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3 });
     await harness.startRun(buildChain(1, singleKeyNode));
@@ -78,7 +78,7 @@ describe("keys and lines", () => {
     expect(worker.lastDispatch.run).toBe(next);
   });
 
-  it("[P4] an urgent task is served although more queues have work than one turn asks for", async () => {
+  it("[P4] an urgent task is dispatched even if more queues have work than one turn claims", async () => {
     const harness = await new EngineHarness({ settings: { claimLinesMax: 1 } }).start();
     const worker = await harness.joinWorker("w");
     for (let early = 0; early < 3; early++) await harness.startRun(buildChain(1, { type: "crowded" }));
@@ -95,7 +95,7 @@ describe("keys and lines", () => {
 });
 
 describe("workers that change in the turn in which a task comes", () => {
-  it("[P2] a worker that is lost in the turn of an order is not given its task", async () => {
+  it("[P2] a worker lost in the turn in which a run starts is not given the run's task", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildChain(1));
@@ -112,7 +112,7 @@ describe("workers that change in the turn in which a task comes", () => {
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "ready" }]);
   });
 
-  it("[P2] a worker that is told to drain in the turn of an order is not given its task", async () => {
+  it("[P2] a worker drained in the turn in which a run starts is not given the run's task", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 2 });
     await harness.startRun(buildChain(1));
@@ -125,7 +125,7 @@ describe("workers that change in the turn in which a task comes", () => {
     expect(worker.dispatchesSent).toHaveLength(1);
   });
 
-  it("[P2] a worker that comes back in the turn of an order is given its task in the new session", async () => {
+  it("[P2] a worker that rejoins in the turn in which a run starts is given the run's task in the new session", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildChain(1));
@@ -186,7 +186,7 @@ describe("runs that cannot be decided", () => {
 });
 
 describe("a store that goes away", () => {
-  it("[U10] a turn that the store leaves in the middle is tried again and done once", async () => {
+  it("[U10] a turn during which the store connection is lost is retried and takes effect once", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     let isBroken = false;
     let failures = 0;

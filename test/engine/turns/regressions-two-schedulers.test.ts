@@ -5,7 +5,7 @@ import { EngineCluster, outcomeOf, overrideStore } from "../harness/engine-clust
 import { buildChain, buildWorkflow, describeWorker } from "../harness/engine-harness.ts";
 
 describe("rows that come on demand", () => {
-  it("[U8] a worker that comes back keeps all it holds, although its join asks for one row after another", async () => {
+  it("[U8] a worker that rejoins keeps all its attempts, although its join loads their rows one after another", async () => {
     const slots = 12;
     const cluster = new EngineCluster({ mode: "weak" });
     const harness = await cluster.startEngine("r1");
@@ -55,7 +55,7 @@ describe("two schedulers on one store", () => {
     expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[U9] a cancel through the other scheduler frees the slot of the worker here", async () => {
+  it("[U9] a cancel given to one scheduler frees the slot of a worker at the other scheduler", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w");
@@ -72,7 +72,7 @@ describe("two schedulers on one store", () => {
     expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toContain(next);
   });
 
-  it("[U9] a worker that moved to the other scheduler gets its work there, and none from the first any more", async () => {
+  it("[U9] a worker that moved to the other scheduler gets its tasks there, and no more from the first", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [first, second] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const old = await first.joinWorker("w", { session: "w-old" });
@@ -105,7 +105,7 @@ describe("two schedulers on one store", () => {
     expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
-  it("[U9] a join whose session ended while the store was away takes the worker from nobody", async () => {
+  it("[U9] a join whose session ended while the store was unreachable does not take the worker from its newer session", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     let isAway = false;
     const cut = await cluster.startEngine("r1", {

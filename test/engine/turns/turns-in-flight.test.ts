@@ -68,7 +68,7 @@ describe("turns in flight", () => {
     expect(answersOf(harness)).toHaveLength(1);
   });
 
-  it("[U12] with one turn allowed the next begins when the last is on disk", async () => {
+  it("[U12] with only one turn in flight allowed, the next turn begins when the last one has committed", async () => {
     const { world: harness, waiting, hold, pass } = await createPausedCommits(1);
     hold();
     for (let order = 0; order < 3; order++) {
@@ -83,7 +83,7 @@ describe("turns in flight", () => {
     expect(waiting).toHaveLength(1);
   });
 
-  it("[U12] effects of turns leave in the order of decision even if a later turn commits first", async () => {
+  it("[U12] effects of turns are sent in the order of decision even if a later turn commits first", async () => {
     const { world: harness, hold, pass } = await createPausedCommits(3);
     const first = await harness.startRun(buildChain(1));
     hold();
@@ -123,7 +123,7 @@ describe("turns in flight", () => {
     expect((await harness.facts()).filter((type) => type === "run.cancelled")).toHaveLength(1);
   });
 
-  it("[U12] several turns pending may grant to one worker", async () => {
+  it("[U12] several pending turns may grant tasks to one worker", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
     const worker = await harness.joinWorker("w", { slots: 4 });
     await harness.startRun(buildWorkflow([{}, {}], []));
@@ -169,7 +169,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(6);
   });
 
-  it("[U12] a worker never gets more than its slots while grants are pending", async () => {
+  it("[U12] a worker never gets more tasks than it has slots while grants are pending", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
     const worker = await harness.joinWorker("w", { slots: 2 });
     hold();
@@ -186,7 +186,7 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(2);
   });
 
-  it("[U12] a worker gets no more than its slots while grants are committed but not yet applied", async () => {
+  it("[U12] a worker gets no more tasks than it has slots while grants are committed but not yet applied", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
     const worker = await harness.joinWorker("w", { slots: 2 });
     await harness.startRun(buildWorkflow([{}, {}], []));

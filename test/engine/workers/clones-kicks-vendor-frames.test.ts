@@ -12,7 +12,7 @@ const vendorFramesSent = (harness: EngineHarness): SendVendorFrame[] =>
 const denied = { code: "E.SESSION.DENIED" };
 
 describe("two processes with one instance id", () => {
-  it("[B35] do not take the session from each other: the newest keeps it, the other is refused with the way out", async () => {
+  it("[B35] of two processes with one instance id the newest keeps the session, and the other is refused with advice to use its own id", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w", { boot: "old" });
     const newest = await harness.joinWorker("w", { boot: "new" });
@@ -31,7 +31,7 @@ describe("two processes with one instance id", () => {
     expect((await harness.workerRow(newest.worker)).epoch).toBe(2);
   });
 
-  it("[B35] are told of once in the log and once to the operator, and counted every time", async () => {
+  it("[B35] two processes with one instance id are logged once, reported to the operator once, and counted every time", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w", { boot: "old" });
     await harness.joinWorker("w", { boot: "new" });
@@ -43,7 +43,7 @@ describe("two processes with one instance id", () => {
     expect(harness.countersNamed("worker_cloned_total")).toHaveLength(3);
   });
 
-  it("[B35] are found out by any replica", async () => {
+  it("[B35] two processes with one instance id are detected by any replica", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     await near.joinWorker("w", { boot: "old" });
@@ -65,7 +65,7 @@ describe("two processes with one instance id", () => {
     expect(readCondition((await harness.workerRow("t1/w")).condition)).toMatchObject({ formerBoots: ["two"], clones: ["two"] });
   });
 
-  it("[B35] are not seen in a process that joins again, nor in one that was restarted", async () => {
+  it("[B35] a process that joins again, or one that was restarted, is not reported as a clone", async () => {
     const harness = await new EngineHarness().start();
     for (const boot of ["a", "a", "b", "b", "c"]) await harness.joinWorker("w", { boot });
 
@@ -86,7 +86,7 @@ describe("a kick", () => {
     return { world: harness, worker, run };
   }
 
-  it("[B36] ends the session with E.AUTH.INVALID_TOKEN, and the worker may come back to what it held", async () => {
+  it("[B36] a kick ends the session with E.AUTH.INVALID_TOKEN, and the worker may rejoin with the attempts it held", async () => {
     const { world: harness, worker, run } = await working();
 
     expect(await kickWorker(harness, worker.worker)).toEqual({
@@ -107,7 +107,7 @@ describe("a kick", () => {
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "succeeded", attempt: 1 }]);
   });
 
-  it("[B36] cannot be undone by resuming the session, also when its socket was gone before", async () => {
+  it("[B36] a kicked session cannot be resumed, even if its socket was closed before the kick", async () => {
     for (const isGone of [false, true]) {
       const { world: harness, worker } = await working();
       if (isGone) await worker.disconnect();
@@ -120,7 +120,7 @@ describe("a kick", () => {
     }
   });
 
-  it("[B36] leaves its attempts to the lease: they go back into line when the worker stays away", async () => {
+  it("[B36] a kick leaves the worker's attempts to the lease: they are queued again if the worker stays away", async () => {
     const { world: harness, worker, run } = await working();
     await kickWorker(harness, worker.worker);
     for (let passed = 0; passed < 32; passed++) await harness.advance(1_000);
@@ -128,7 +128,7 @@ describe("a kick", () => {
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "ready", worker: null }]);
   });
 
-  it("[B36] reaches the socket at another scheduler", async () => {
+  it("[B36] a kick reaches the worker's socket at another scheduler", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w");
@@ -157,7 +157,7 @@ describe("a kick", () => {
     ]);
   });
 
-  it("[B36] of an unknown or foreign worker is answered alike", async () => {
+  it("[B36] a kick of an unknown worker and a kick of another tenant's worker are both answered E.NOT_FOUND", async () => {
     const { world: harness, worker } = await working();
 
     for (const [id, tenant] of [
@@ -174,7 +174,7 @@ const sendVendorFrame = (harness: EngineHarness, worker: string, tenant = "t1") 
   harness.ask({ type: "worker.tell", tenant, by: "me", worker, frame });
 
 describe("a vendor's frame for a worker", () => {
-  it("[B37] goes to its session as it is, and leaves no trace in rows or log", async () => {
+  it("[B37] a vendor frame is sent to the worker's session unchanged, and leaves no trace in rows or log", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     const [row, facts] = [await harness.workerRow(worker.worker), await harness.facts()];
@@ -187,7 +187,7 @@ describe("a vendor's frame for a worker", () => {
     expect([await harness.workerRow(worker.worker), await harness.facts()]).toEqual([row, facts]);
   });
 
-  it("[B37] reaches the socket at another scheduler, and no later session", async () => {
+  it("[B37] a vendor frame reaches the worker's socket at another scheduler, and no later session", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     let isDeaf = false;
     const near = await cluster.startEngine("r1", {
@@ -208,7 +208,7 @@ describe("a vendor's frame for a worker", () => {
     expect(vendorFramesSent(near)).toHaveLength(1);
   });
 
-  it("[B37] for a worker that is not connected is refused with that reason, and for an unknown or foreign one as missing", async () => {
+  it("[B37] a vendor frame for a disconnected worker is refused with that reason, and for an unknown or another tenant's worker as not found", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await worker.disconnect();

@@ -47,7 +47,7 @@ const refusalOf = (answer: Promise<unknown>): Promise<RefusedError> =>
   );
 
 describe("workers that are known over REST", () => {
-  it("[B60] are listed and get nothing before their socket is up", async () => {
+  it("[B60] a worker known only over REST is listed and gets no work before its socket is connected", async () => {
     const harness = await new EngineHarness().start();
 
     const answer = await harness.ask(enrolCommand());
@@ -63,7 +63,7 @@ describe("workers that are known over REST", () => {
     expect(await harness.workerRow("t1/w")).toMatchObject({ phase: "online" });
   });
 
-  it("[B61] are seen by their signs of life, which refresh packages; one that never enrolled is unknown, also another tenant's", async () => {
+  it("[B61] a sign of life updates when a worker was last seen and its packages; a worker that never enrolled in the tenant is unknown", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(enrolCommand());
     await harness.advance(5_000);
@@ -79,7 +79,7 @@ describe("workers that are known over REST", () => {
     expect(await harness.facts("t1", "worker/t1/w")).toEqual(["worker.enrolled", "audit.worker.enrol", "worker.described"]);
   });
 
-  it("[B61] that are online stay so: only their packages are refreshed, and count for placement at once", async () => {
+  it("[B61] an online worker that enrols over REST stays online: only its packages are updated, and they count for placement at once", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { slots: 3, packages: [] });
     await harness.startRun(buildChain(1));
@@ -92,7 +92,7 @@ describe("workers that are known over REST", () => {
     expect(JSON.parse((await harness.workerRow("t1/w")).about)).toMatchObject({ slots: 3, packages: [packageEntry("test")] });
   });
 
-  it("[B61] a lost worker that registers again is known again; its old attempts are still taken back", async () => {
+  it("[B61] a lost worker that registers again over REST is enrolled again", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await worker.disconnect();
@@ -119,7 +119,7 @@ describe("a sign of life", () => {
 });
 
 describe("commands for a worker", () => {
-  it("[E122] tell the log and the audit where a package lies, and not what lets somebody in there", async () => {
+  it("[E122] the log and the audit of a package command show the package's address without its credentials", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w");
     const url = "https://bob:hidden@x.test/@scope/p.zip?sig=hidden#hidden";
@@ -133,7 +133,7 @@ describe("commands for a worker", () => {
     expect(JSON.stringify(items)).not.toContain("hidden");
   });
 
-  it("[B62] go to its session, are kept as documents, told of and audited", async () => {
+  it("[B62] a package command is sent to the worker's session, stored as a document, logged and audited", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
 
@@ -154,7 +154,7 @@ describe("commands for a worker", () => {
     expect((await refusalOf(harness.ask(orderCommand("c-1")))).code).toBe("E.CONFLICT");
   });
 
-  it("[B63] are answered by the worker's word about the package, well or ill", async () => {
+  it("[B63] a package command is acked or failed by the worker's report about the package", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.ask(orderCommand("good"));
@@ -182,7 +182,7 @@ describe("commands for a worker", () => {
     );
   });
 
-  it("[B63] a word that a package is gone answers who wanted it gone, and one that names its command answers that alone", async () => {
+  it("[B63] a report that a package was removed ends only the uninstall command; a report that names its command ends only that command", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { packages: [packageEntry("test"), packageEntry("extra", "2.0.0")] });
     const word = { type: "worker.package", tenant: "t1", worker: "t1/w", session: worker.session, name: "extra" } as const;
@@ -197,7 +197,7 @@ describe("commands for a worker", () => {
     expect(statuses).toEqual(["acked", "sent", "failed"]);
   });
 
-  it("[B63] are answered by what the worker announces next, because some never say more", async () => {
+  it("[B63] a package command is ended by the worker's next announcement, because some workers send no other report", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { packages: [packageEntry("test"), packageEntry("old")] });
     await harness.ask(orderCommand("come"));
@@ -217,7 +217,7 @@ describe("commands for a worker", () => {
     ]);
   });
 
-  it("[B64] are named with every join of the worker until it has answered, for the door to send each once a session", async () => {
+  it("[B64] unanswered package commands are listed with every join of the worker, so that the session door can send each once per session", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");
     await harness.ask(orderCommand("c-1"));
@@ -232,7 +232,7 @@ describe("commands for a worker", () => {
     expect((await readCommand(harness, "c-1"))?.status).toBe("acked");
   });
 
-  it("[B65] for a worker without a session, an unknown one or one that owes too much are refused, and nothing is kept", async () => {
+  it("[B65] a command for a worker with no session, with too many unanswered commands or unknown is refused, and nothing is stored", async () => {
     const harness = await new EngineHarness().start();
     await harness.ask(enrolCommand());
     const unknown = await refusalOf(harness.ask(orderCommand("c-1", installOrder, "t1/x")));
@@ -245,7 +245,7 @@ describe("commands for a worker", () => {
     expect([await readCommand(harness, "c-1"), await readCommand(harness, "n-32")]).toEqual([null, null]);
   });
 
-  it("[B62] reach a worker whose socket another scheduler holds", async () => {
+  it("[B62] a package command reaches a worker whose socket is at another scheduler", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w");

@@ -11,7 +11,7 @@ async function startGrantedTask(settings = {}) {
 }
 
 describe("grants nobody answers", () => {
-  it("[B1] takes a grant back that was not acked in time and gives it to another under a higher fence", async () => {
+  it("[B1] a grant that is not acked in time is revoked and given to another worker under a higher fence", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     const spare = await harness.joinWorker("spare");
     await harness.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
@@ -24,7 +24,7 @@ describe("grants nobody answers", () => {
     expect(spare.lastDispatch.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[B2] revokes an unacked grant at its deadline, tells the worker, and refuses its late word", async () => {
+  it("[B2] an unacked grant is revoked at its deadline: the worker gets a stop, and its late result is refused", async () => {
     const { world: harness, worker, held, run } = await startGrantedTask();
 
     await harness.advance(5_001);
@@ -35,7 +35,7 @@ describe("grants nobody answers", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("running");
   });
 
-  it("[B3] keeps a grant that was acked, and heartbeats alone do not keep one that was not", async () => {
+  it("[B3] an acked grant stays with its worker; heartbeats alone do not keep an unacked one", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
 
     await harness.advance(4_000);
@@ -48,7 +48,7 @@ describe("grants nobody answers", () => {
     expect(worker.dispatchesSent).toHaveLength(2);
   });
 
-  it("[B4] fails a task with E.DISPATCH.UNAVAILABLE after max_deliveries grants in a row that nobody acked", async () => {
+  it("[B4] a task fails with E.DISPATCH.UNAVAILABLE after max_deliveries consecutive grants that were not acked", async () => {
     const { world: harness, worker, run } = await startGrantedTask({ maxDeliveries: 3, leaseMs: 600_000, heartbeatMs: 200_000 });
 
     for (let round = 0; round < 3; round++) await harness.advance(5_001);
@@ -60,7 +60,7 @@ describe("grants nobody answers", () => {
     expect(tasks[0]?.deliveries).toBe(3);
   });
 
-  it("[B5] applies an ack that waits in the inbox before the deadline it meets", async () => {
+  it("[B5] an ack that waits in the inbox is applied before the ack deadline that passed meanwhile", async () => {
     const { world: harness, worker, held } = await startGrantedTask({ turnCommandsMax: 2 });
     const beats = Array.from({ length: 6 }, () => ({
       type: "worker.beat" as const,
@@ -80,7 +80,7 @@ describe("grants nobody answers", () => {
 });
 
 describe("leases", () => {
-  it("[B6] takes everything back from a worker whose lease ended and refuses its late result", async () => {
+  it("[B6] a worker whose lease ended loses all its attempts, and its late result is refused", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
     const spare = await harness.joinWorker("spare");
@@ -104,7 +104,7 @@ describe("leases", () => {
     ]);
   });
 
-  it("[B7] renews the whole boot with one heartbeat that names exactly what it holds", async () => {
+  it("[B7] one heartbeat that names exactly the attempts it holds renews the lease of the whole worker process", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
 
@@ -129,7 +129,7 @@ describe("leases", () => {
     expect(harness.stopsSent()).toContainEqual(expect.objectContaining({ task: "stray.0", fence: 7 }));
   });
 
-  it("[B9] ends no lease within one period after the scheduler itself was away", async () => {
+  it("[B9] no worker lease ends within one period after the scheduler itself was away", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
 
@@ -141,7 +141,7 @@ describe("leases", () => {
     await expect(worker.succeed({}, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[B10] ends the lease once the grace is over and the worker stayed silent", async () => {
+  it("[B10] after the scheduler was away, the lease of a worker that stays silent ends once the grace period is over", async () => {
     const { world: harness, worker, held, run } = await startGrantedTask();
     await worker.ack();
 
@@ -169,7 +169,7 @@ describe("leases", () => {
 });
 
 describe("workers that come back", () => {
-  it("[B12] keeps an attempt that the same boot reports running, under the same fence", async () => {
+  it("[B12] a worker that rejoins with the same boot keeps the attempts it reports as running, under the same fence", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
     await worker.disconnect();
@@ -181,7 +181,7 @@ describe("workers that come back", () => {
     await expect(back.succeed({ out: 1 }, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[B13] requeues at once what a restarted process cannot be running", async () => {
+  it("[B13] attempts that a restarted worker process cannot be running are requeued at once", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
 
@@ -192,7 +192,7 @@ describe("workers that come back", () => {
     expect(back.lastDispatch.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[B14] does not let a new boot keep an attempt whose fence it cannot name", async () => {
+  it("[B14] a new boot of a worker does not keep an attempt whose fence it cannot name", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
 
@@ -202,7 +202,7 @@ describe("workers that come back", () => {
     await expect(back.succeed({}, held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[B24] lets a new boot deliver the outcome of an attempt that its last life finished, once", async () => {
+  it("[B24] a new boot of a worker can deliver the outcome of an attempt that its previous process finished, once", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
     const back = await harness.joinWorker("w", { boot: "another boot", running: [{ task: held.task, fence: held.fence }] });
@@ -215,7 +215,7 @@ describe("workers that come back", () => {
     expect((await harness.facts()).filter((type) => type === "task.succeeded")).toHaveLength(1);
   });
 
-  it("[B15] tells the first of two sessions that are joined in one turn that it is superseded", async () => {
+  it("[B15] of two sessions of a worker that join in one turn, the first is reset as superseded", async () => {
     const harness = await new EngineHarness().start();
     const { worker, session, boot } = await harness.joinWorker("w");
     const about = JSON.parse((await harness.workerRow(worker)).about) as never;
@@ -228,7 +228,7 @@ describe("workers that come back", () => {
     expect(new Set(told)).toEqual(new Set([session, "s2"]));
   });
 
-  it("[B15] processes nothing of a session that another has superseded", async () => {
+  it("[B15] results and heartbeats of a superseded session are refused", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
     await worker.ack();
 
@@ -243,7 +243,7 @@ describe("workers that come back", () => {
 });
 
 describe("results said twice, or by the wrong one", () => {
-  it("[B16] acknowledges an equal repeat without effect and refuses another result under the same fence", async () => {
+  it("[B16] an identical repeated result is acknowledged without effect; a different result under the same fence is refused", async () => {
     const { worker, held, world: harness, run } = await startGrantedTask();
     await worker.succeed({ out: 1 }, held);
     const facts = (await harness.facts()).length;
@@ -256,7 +256,7 @@ describe("results said twice, or by the wrong one", () => {
     expect((await harness.runDetail(run)).tasks[0]?.result).toBe('{"out":1}');
   });
 
-  it("[B17] gives another worker, another tenant and an unknown task one and the same answer", async () => {
+  it("[B17] a result from another worker, from another tenant or for an unknown task gets the same refusal", async () => {
     const { world: harness, held } = await startGrantedTask();
     const other = await harness.joinWorker("other");
     const foreign = await harness.joinWorker("foreign", { tenant: "t2" });
@@ -283,7 +283,7 @@ describe("results said twice, or by the wrong one", () => {
     expect(spare.lastDispatch.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[B18] counts hand-backs of a worker that stays, so that two sides that disagree end, but not those of one that leaves", async () => {
+  it("[B18] tasks handed back count as deliveries if the worker stays, so that endless hand-backs end, but not if it is leaving", async () => {
     const { world: harness, worker, run } = await startGrantedTask({ maxDeliveries: 2 });
     for (let round = 0; round < 4; round++) {
       await worker.heartbeat([worker.lastDispatch], false);
@@ -300,7 +300,7 @@ describe("results said twice, or by the wrong one", () => {
     expect(JSON.parse((await harness.runDetail(run)).run.error ?? "")).toMatchObject({ code: "E.WORKER.LOST" });
   });
 
-  it("[B19] takes E.CMD.CONCURRENCY_VIOLATION as still running there", async () => {
+  it("[B19] the error E.CMD.CONCURRENCY_VIOLATION means that the worker still runs the attempt, which stays bound to it", async () => {
     const { world: harness, worker, held } = await startGrantedTask();
 
     await worker.error("E.CMD.CONCURRENCY_VIOLATION", "busy", held);
@@ -310,7 +310,7 @@ describe("results said twice, or by the wrong one", () => {
     await expect(worker.succeed({}, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[B20] gives every grant of one task a strictly higher fence, whatever the clock does", async () => {
+  it("[B20] every grant of one task gets a strictly higher fence, even if the clock runs backwards", async () => {
     const harness = await new EngineHarness({ settings: { maxDeliveries: 50 } }).start();
     const worker = await harness.joinWorker("w");
     await harness.startRun(buildWorkflow([{ policy: { retry: { maxAttempts: 20, backoffMs: 0 } } }], []));
@@ -346,7 +346,7 @@ describe("what a session said before it left and is decided after", () => {
     expect((await harness.workerRow(id)).phase).toBe("away");
   });
 
-  it("[B80] hands work back and fails attempts as it would have before", async () => {
+  it("[B80] a hand-back sent before the session left still requeues the task", async () => {
     const { world: harness, worker, held, run } = await startGrantedTask();
     await worker.ack();
     await worker.disconnect();
@@ -359,7 +359,7 @@ describe("what a session said before it left and is decided after", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("running");
   });
 
-  it("[B80] is refused once the worker is lost, was kicked, or has come back in another session, and asks for nothing", async () => {
+  it("[B80] a report sent before the session left is refused once the worker is lost, was kicked or has joined with another session", async () => {
     const later = await startGrantedTask();
     await later.worker.ack();
     await later.worker.disconnect();

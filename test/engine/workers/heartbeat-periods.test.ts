@@ -15,7 +15,7 @@ async function millisUntilLost(harness: EngineHarness, worker: TestWorker): Prom
 }
 
 describe("periods and leases", () => {
-  it("[B30] are told at the join as the tenant and the dialect have them", async () => {
+  it("[B30] the answer to a join contains the heartbeat period and lease of the worker's tenant and dialect", async () => {
     const harness = await new EngineHarness({ settings: { tenants } }).start();
     const told = async (changes: Parameters<EngineHarness["joinWorker"]>[1]) => {
       await harness.joinWorker("w", changes);
@@ -27,7 +27,7 @@ describe("periods and leases", () => {
     expect(await told({ ...olderDialect, tenant: "t3" })).toMatchObject({ heartbeatMs: 35_000, leaseMs: 105_000 });
   });
 
-  it("[B30] end a silent worker's lease accordingly, from its last beat", async () => {
+  it("[B30] the lease of a silent worker ends as its tenant and dialect set it, counted from its last heartbeat", async () => {
     const harness = await new EngineHarness({ settings: { tenants } }).start();
     const own = await harness.joinWorker("w", { tenant: "t2" });
     expect(await millisUntilLost(harness, own)).toBe(6);
@@ -49,7 +49,7 @@ describe("periods and leases", () => {
     expect(await harness.workerFacts(slow.worker, "worker.liveness")).toEqual([{ from: "fresh", to: "warn" }]);
   });
 
-  it("[B38] are granted anew, each worker's own, after the scheduler was away", async () => {
+  it("[B38] after the scheduler was away, each worker gets its own full lease again", async () => {
     const cluster = new EngineCluster();
     const before = await cluster.startEngine("r1");
     const slow = await before.joinWorker("s", { ...olderDialect });

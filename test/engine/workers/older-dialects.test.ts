@@ -24,7 +24,7 @@ const rejoin = (harness: EngineHarness, boot: string | null = null, slots = 1): 
   harness.joinWorker("w", { ...olderDialect, boot, slots });
 
 describe("a worker that cannot report", () => {
-  it("[B27] a worker that cannot report keeps its attempts over a new handshake of the same process while its lease lasts", async () => {
+  it("[B27] a worker that cannot report what it runs keeps its attempts over a new handshake of the same process while its lease lasts", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();
     await passTime(harness, 60);
@@ -59,7 +59,7 @@ describe("a worker that cannot report", () => {
     expect(await harness.facts("t1", `run/${run}`)).toContain("task.requeued");
   });
 
-  it("[B27] a worker that cannot report loses its attempts when its lease ends", async () => {
+  it("[B27] a worker that cannot report what it runs loses its attempts when its lease ends", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();
     await passTime(harness, 110);
@@ -221,7 +221,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect(await again.succeed({ out: 7 }, older)).toEqual({ of: "word", applied: false });
   });
 
-  it("[B29] an outcome of the older attempt counts also if it arrives in the same turn as the report that it still runs", async () => {
+  it("[B29] the outcome of a taken-back attempt also counts if it arrives in the same turn as the report that it still runs", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
     const { tenant, worker, session } = again;
     const code = "E.CMD.CONCURRENCY_VIOLATION";
@@ -237,7 +237,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B29] the outcome of a taken-back attempt is ignored before the worker has reported that it still runs", async () => {
+  it("[B29] the outcome of a taken-back attempt is refused before the worker has reported that it still runs", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
 
     await expect(again.succeed({ out: 7 }, older)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
@@ -246,7 +246,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).tasks).toMatchObject([{ result: JSON.stringify({ out: 8 }) }]);
   });
 
-  it("[B29] the outcome of a taken-back attempt counts also after another handshake of the same process", async () => {
+  it("[B29] the outcome of a taken-back attempt also counts after another handshake of the same process", async () => {
     const { world: harness, run, again, older } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
     const third = await rejoin(harness);
@@ -256,7 +256,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B29] an outcome under a fence that was never granted is ignored", async () => {
+  it("[B29] an outcome under a fence that was never granted is refused", async () => {
     const { again } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
 
@@ -265,7 +265,7 @@ describe("an attempt that was taken back and still runs where the task is grante
     await expect(again.succeed({}, ahead)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[B29] an outcome of a taken-back attempt is ignored from another process and from a worker that knows fences", async () => {
+  it("[B29] the outcome of a taken-back attempt is refused from another process and from a worker that knows fences", async () => {
     const { world: harness, again, older } = await grantedAgain();
     await again.error("E.CMD.CONCURRENCY_VIOLATION");
     const restarted = await rejoin(harness, "b2");

@@ -20,7 +20,7 @@ const resumeSession = (
 ): Promise<TestWorker> => harness.joinWorker("w", { session, boot, running: null, resumed: { unacked } });
 
 describe("a resumed session", () => {
-  it("[B25] keeps its attempts under their fences after its socket was gone, in a higher epoch, and says so in the log", async () => {
+  it("[B25] a resumed session keeps its attempts under their fences in a higher epoch after losing its socket, and the log records the resume", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
     await worker.disconnect();
@@ -35,7 +35,7 @@ describe("a resumed session", () => {
     expect(harness.dispatches()).toHaveLength(1);
   });
 
-  it("[B25] takes the place of its half-open socket without a reset, and old and new words count alike", async () => {
+  it("[B25] a resumed session replaces its half-open socket without a reset, and its reports still count", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
 
@@ -46,7 +46,7 @@ describe("a resumed session", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B25] gets the whole ack deadline anew for a dispatch it has not acked, and loses it after that", async () => {
+  it("[B25] a resumed session gets the whole ack deadline again for an unacked dispatch, and loses the dispatch after that", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await harness.advance(4_000);
     await worker.disconnect();
@@ -64,7 +64,7 @@ describe("a resumed session", () => {
     expect(harness.stopsSent()).toMatchObject([{ fence: before }]);
   });
 
-  it("[B25] keeps for good what it acks after the resume, also under the timers of the first try", async () => {
+  it("[B25] a dispatch acked after a resume stays with its session, even when the ack deadline of the first delivery passes", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const { fence } = worker.lastDispatch;
     await harness.advance(4_000);
@@ -87,7 +87,7 @@ describe("a resumed session", () => {
     expect((await harness.runDetail(run)).tasks[0]?.fence).toBeGreaterThan(fence);
   });
 
-  it("[B25] is told to stop a dispatch that was taken back while it had no socket, before anything is sent again", async () => {
+  it("[B25] a resumed session gets a stop for a dispatch that was revoked while it had no socket", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();
     await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
@@ -99,7 +99,7 @@ describe("a resumed session", () => {
     ]);
   });
 
-  it("[B25] may flap: leave, resume, leave, resume in one turn end with the worker online and its work kept", async () => {
+  it("[B25] a session that leaves and resumes twice in one turn ends with its worker online and its attempts kept", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
     const { tenant, worker: id, session, boot } = worker;
@@ -129,7 +129,7 @@ describe("a resumed session", () => {
 describe("a session that cannot be resumed", () => {
   const stale = { code: "E.SESSION.STALE_BINDING" };
 
-  it("[B26] is refused when its worker is unknown or has another process by now", async () => {
+  it("[B26] a resume is refused if its worker is unknown or has a new process by now", async () => {
     const { world: harness, worker } = await startGrantedTask();
 
     await expect(resumeSession(harness, { ...worker, boot: "other" } as TestWorker)).rejects.toMatchObject(stale);
@@ -138,7 +138,7 @@ describe("a session that cannot be resumed", () => {
     ).rejects.toMatchObject(stale);
   });
 
-  it("[B26] is refused when the worker has had another session since, live or gone, here or at another scheduler", async () => {
+  it("[B26] a resume is refused if the worker has had a newer session at another scheduler, whether that one is live or gone", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const first = await near.joinWorker("w");
@@ -151,7 +151,7 @@ describe("a session that cannot be resumed", () => {
     expect((await near.workerRow(first.worker)).epoch).toBe(2);
   });
 
-  it("[B26] is refused when its lease is over, before and after that was noticed", async () => {
+  it("[B26] a resume is refused if the worker's lease is over, before and after the engine has noticed", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
     await worker.disconnect();

@@ -48,7 +48,7 @@ describe("commands under way to a worker", () => {
     expect(await commandStatus(near, "c-1")).toBe("sent");
   });
 
-  it("[E127] what a session announces after its worker went on at another scheduler changes nothing of the worker", async () => {
+  it("[E127] an announcement from a session whose worker has moved to another scheduler changes nothing about the worker", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     // It does not look for letters by itself: the one that ends its session is heard in the turn of the announcement.
     const near = await cluster.startEngine("r1", { wrap: (store) => overrideStore(store, { onHint: () => undefined }) });
@@ -72,7 +72,7 @@ describe("commands under way to a worker", () => {
 });
 
 describe("the end of a drain", () => {
-  it("[E130] an undrain ends at once if the worker becomes short of memory before it is told", async () => {
+  it("[E130] an undrain ends at once if the worker becomes short of memory before the undrain is sent to it", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const near = await cluster.startEngine("r1", { wrap: (store) => overrideStore(store, { onHint: () => undefined }) });
     const far = await cluster.startEngine("r2");
@@ -134,23 +134,26 @@ describe("what a worker announces", () => {
     describeWorker({ packages: names.map((name) => ({ name, version: "2.0.0", status: "installed" as const })) });
 
   it.each([
-    ["to come and then to go", [install, uninstall], has()],
-    ["to go and then to come", [uninstall, install], has("extra")],
-  ])("[E128] ends no command about a package that is %s before the one given first has ended", async (_what, orders, first) => {
-    const harness = await new EngineHarness().start();
-    const worker = await harness.joinWorker("w", first);
-    const announce = (said: ReturnType<typeof describeWorker>) =>
-      harness.ask({ type: "worker.describe", tenant: "t1", worker: "t1/w", session: worker.session, about: said });
-    const ends = async () => [await commandStatus(harness, "c-0"), await commandStatus(harness, "c-1")];
-    for (const [at, one] of orders.entries()) await harness.ask(orderCommand(`c-${at}`, one));
+    ["to be installed and then removed", [install, uninstall], has()],
+    ["to be removed and then installed", [uninstall, install], has("extra")],
+  ])(
+    "[E128] an announcement ends no command about a package that is %s before the earlier command has ended",
+    async (_what, orders, first) => {
+      const harness = await new EngineHarness().start();
+      const worker = await harness.joinWorker("w", first);
+      const announce = (said: ReturnType<typeof describeWorker>) =>
+        harness.ask({ type: "worker.describe", tenant: "t1", worker: "t1/w", session: worker.session, about: said });
+      const ends = async () => [await commandStatus(harness, "c-0"), await commandStatus(harness, "c-1")];
+      for (const [at, one] of orders.entries()) await harness.ask(orderCommand(`c-${at}`, one));
 
-    await announce(first);
-    expect(await ends()).toEqual(["sent", "sent"]);
-    const [was, other] = first.packages.length === 0 ? [has(), has("extra")] : [has("extra"), has()];
-    await announce(other);
-    expect(await ends()).toEqual(["acked", "sent"]);
-    await announce(was);
+      await announce(first);
+      expect(await ends()).toEqual(["sent", "sent"]);
+      const [was, other] = first.packages.length === 0 ? [has(), has("extra")] : [has("extra"), has()];
+      await announce(other);
+      expect(await ends()).toEqual(["acked", "sent"]);
+      await announce(was);
 
-    expect(await ends()).toEqual(["acked", "acked"]);
-  });
+      expect(await ends()).toEqual(["acked", "acked"]);
+    },
+  );
 });

@@ -65,7 +65,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
   }
   const open = async (): Promise<EngineHarness> => (await stand()).world;
 
-  it("[A370] under a key are done once and answered as the first time; the key is nobody else's, and no refusal takes it", async () => {
+  it("[A370] a worker command under a key runs once and a repeat gets its answer; other requests are refused, and a refusal leaves the key free", async () => {
     const harness = await open();
     await harness.joinWorker("w");
     const ask = { key: "k", digest: "c-1" };
@@ -98,7 +98,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     ]).toEqual([null, null, null]);
   });
 
-  it("[E113] are documents under their ids, ended once; an id names one command, also of another kind", async () => {
+  it("[E113] a worker command is a document under its id and ends once; an id that is taken is refused, also for another kind of command", async () => {
     const harness = await open();
     await harness.joinWorker("w");
 
@@ -144,7 +144,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await readCommandDocument(harness, "d-1")).toMatchObject({ status: "acked", endedAt: expect.any(Number) });
   });
 
-  it("[E120] each of several drains and undrains is over when the worker has acknowledged its own word", async () => {
+  it("[E120] of several consecutive drains and undrains, each ends when the worker has acknowledged that one", async () => {
     const harness = await open();
     const worker = await harness.joinWorker("w", undrainFeatures);
     const onAnswer = (on: boolean, isAnotherUnacked = false) =>
@@ -162,7 +162,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await commandEndFacts(harness)).toEqual(["acked d-1", "acked u-1", "acked d-2"]);
   });
 
-  it("[E114] a drain is over at once where nobody is to be told: nothing changes, or the worker is away", async () => {
+  it("[E114] a drain or undrain ends at once if it changes nothing or the worker has no session", async () => {
     const harness = await open();
     const worker = await harness.joinWorker("w", undrainFeatures);
     await harness.ask(drainCommand("same", false));
@@ -176,7 +176,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await commandEndFacts(harness)).toEqual(["acked same", "acked away"]);
   });
 
-  it("[E114] a drain whose word was lost with a socket is over with the next join, which says it", async () => {
+  it("[E114] a drain whose message was lost with the socket ends with the worker's next join, whose answer carries it", async () => {
     const harness = await open();
     const worker = await harness.joinWorker("w", undrainFeatures);
     await harness.ask(drainCommand("d-1"));
@@ -206,7 +206,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(harness.effects.filter(({ type }) => type === "order")).toHaveLength(1);
   });
 
-  it("[E115] fail when they were not answered as long as they are kept, and can be looked up as long again", async () => {
+  it("[E115] a worker command fails if it is not answered within seven days, and can be read for seven more days", async () => {
     const { world: harness, stage: cluster } = await stand();
     const worker = await harness.joinWorker("w");
     await harness.ask(orderCommand("c-1"));
@@ -229,7 +229,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await readCommandDocument(harness, "c-1")).toBeNull();
   });
 
-  it("[E117] an enrolment under a key is answered as the first time, and another under it is refused", async () => {
+  it("[E117] a repeated enrolment under an idempotency key gets the first answer, and a different enrolment under the key is refused", async () => {
     const harness = await open();
     const enrol = (digest: string, name = "w"): Command => ({
       type: "worker.enrol",
@@ -248,7 +248,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(await harness.workerFacts("t1/w", "worker.enrolled")).toHaveLength(1);
   });
 
-  it("[E116] an entry may say how something ended elsewhere, in the log of the run, also for one of its tasks", async () => {
+  it("[E116] an audit entry with an outcome decided elsewhere is recorded in the log of its run, also if it is about one of the run's tasks", async () => {
     const harness = await open();
     const run = await harness.startRun(buildChain(1));
     const write = (tenant: string, targetType: string, target: string): Promise<unknown> =>
@@ -280,7 +280,7 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
 });
 
 describe("commands about workers", () => {
-  it("[E114] a drain given at another scheduler is over when the worker has answered the one that holds its socket", async () => {
+  it("[E114] a drain requested at another scheduler ends when the worker has acknowledged it at the scheduler that holds its socket", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
     const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w", undrainFeatures);
@@ -294,7 +294,7 @@ describe("commands about workers", () => {
     expect(await readCommandDocument(far, "d-1")).toMatchObject({ status: "acked" });
   });
 
-  it("[E115] unanswered commands never exceed the room in the worker's row", async () => {
+  it("[E115] unanswered commands never exceed the space reserved for them in the worker's row", async () => {
     const harness = await new EngineHarness().start();
     await harness.joinWorker("w");
     const wide = (n: number): PackageCommand => ({ ...install, name: `extra-${n}`, url: `https://x.test/${"p".repeat(1_500)}` });

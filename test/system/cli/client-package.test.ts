@@ -71,7 +71,7 @@ export async function main(url: string, workflow: Workflow): Promise<object> {
 `;
 
 describe("the packed client", () => {
-  it("[A330] holds compiled sources, their types, a manifest, the licence and a readme, and needs no other package", () => {
+  it("[A330] the packed client contains compiled sources, their types, a manifest, the licence and a readme, and needs no other package", () => {
     const sources = readdirSync(join(repositoryRoot, "packages", "client", "src")).filter((name) => !name.endsWith(".test.ts"));
     const modules = ["api", ...sources.map((name) => name.replace(/\.ts$/, ""))];
 
@@ -96,7 +96,7 @@ describe("the packed client", () => {
     expect(foreign).toEqual([]);
   });
 
-  it("[A331] is used by a program elsewhere: checked by tsc --strict, run by plain Node against a scheduler to the run's end", async () => {
+  it("[A331] an outside program that uses the packed client passes tsc --strict and, in plain Node, follows a run on a scheduler to its end", async () => {
     writeConsumerFile("program.ts", program);
     writeConsumerFile(
       "wrong.ts",
@@ -121,7 +121,7 @@ console.log(JSON.stringify(await main(url, JSON.parse(readFileSync(file, "utf8")
     expect(JSON.parse(stdout).nodes).toContainEqual(expect.objectContaining({ echo: "again" }));
   });
 
-  it("[A332] has the types of the routes' table: every input, answer, event and error, neither wider nor narrower", () => {
+  it("[A332] the packed client has the types of the route table: every input, answer, event and error, neither wider nor narrower", () => {
     const words = "ErrorBody, RouteAnswer, RouteInput, RouteName, ServerEvent";
     writeConsumerFile(
       "agreement.ts",

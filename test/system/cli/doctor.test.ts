@@ -11,7 +11,7 @@ async function runDoctor(store: string) {
   return { ...end, checks, server: checks.find((check) => check.name === "postgres") };
 }
 
-it("[L13] the doctor looks at the server that the scheduler's own setting names, and never shows its password", async () => {
+it("[L13] astra doctor checks the database server named by the scheduler's own setting and never shows its password", async () => {
   const server = await startPostgres();
   const store = await server.createDatabase();
   try {

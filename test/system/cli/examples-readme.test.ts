@@ -34,7 +34,7 @@ async function startAstraUp() {
 }
 
 describe("the README of the examples", () => {
-  it("[L12] prints the three kinds of commands that are tried here, and no other", () => {
+  it("[L12] the README of the examples prints the three kinds of commands that are tested here, and no other", () => {
     expect(commands.map((command) => command.split(" ").slice(0, 3).join(" "))).toEqual([
       "npx astra worker",
       "npx astra run",
@@ -42,7 +42,7 @@ describe("the README of the examples", () => {
     ]);
   });
 
-  it("[L12] its worker joins", async () => {
+  it("[L12] the worker command in the README of the examples starts a worker that joins", async () => {
     const { http, ws } = await startAstraUp();
 
     await spawnAstra(astraArguments("worker"), { ASTRA_WORKER_SCHEDULER_WS_URL: ws, ASTRA_WORKER_WORKER_NAME: "second" }).ready();
@@ -51,7 +51,7 @@ describe("the README of the examples", () => {
     expect(names.sort()).toEqual(["demo-worker", "second"]);
   });
 
-  it("[L12] its runs succeed, from the command line and from curl", async () => {
+  it("[L12] the runs in the README of the examples succeed, from the command line and from curl", async () => {
     const { http } = await startAstraUp();
     const curl = shellWords(commands.find((command) => command.startsWith("curl ")) ?? "");
     const after = (flag: string): string[] => curl.flatMap((word, at) => (word === flag ? [curl[at + 1] ?? ""] : []));

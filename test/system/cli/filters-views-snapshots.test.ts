@@ -4,7 +4,7 @@ import { startScheduler, startWorker } from "../harness/installation.ts";
 import { repositoryRoot, runAstra } from "../harness/processes.ts";
 import { failingWorkflow } from "../harness/workflows.ts";
 
-it("[L37] filters, saved views, older moments, the ledger and the live picture work beside a real scheduler", async () => {
+it("[L37] filters, saved views, older run states, the ledger and the live view of the CLI work against a real scheduler", async () => {
   const { http, ws } = await startScheduler();
   await startWorker(ws);
   const ask = async (args: readonly string[], stdin?: string) => runAstra([...args], { ASTRA_URL: http }, stdin);

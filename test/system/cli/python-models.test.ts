@@ -17,7 +17,7 @@ function missingPython(): string | null {
 }
 
 describe("the models for Python", () => {
-  it("[N28] read every sample of every dialect, workflows and runs, and name the field of a value that is wrong", (ctx) => {
+  it("[N28] the Python models read every sample of every dialect, workflows and runs, and name the field of a wrong value", (ctx) => {
     const why = missingPython();
     if (why !== null) return ctx.skip(why);
 
@@ -27,7 +27,7 @@ describe("the models for Python", () => {
     expect(status).toBe(0);
   });
 
-  it("[N29] need nothing but the standard library, and say what each field is to a type checker", (ctx) => {
+  it("[N29] the Python models need only the standard library and declare the type of each field for a type checker", (ctx) => {
     const why = missingPython();
     if (why !== null) return ctx.skip(why);
 

@@ -11,7 +11,7 @@ const lines = (text: string): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line));
 
 describe("astra run", () => {
-  it("[L6] submits a file, follows it with plain lines in a pipe, and ends with 0", async () => {
+  it("[L6] astra run submits a file, follows the run with plain lines in a pipe and exits with 0", async () => {
     const { http, ws } = await startScheduler();
     await startWorker(ws);
 
@@ -30,7 +30,7 @@ describe("astra run", () => {
     expect(end.stderr + end.stdout).not.toMatch(/\u001b/);
   });
 
-  it("[L6] a failed run ends with 1 and says why; as JSON the run is the last line", async () => {
+  it("[L6] astra run exits with 1 for a failed run and reports why; with --json the run is the last line", async () => {
     const { http, ws } = await startScheduler();
     await startWorker(ws);
 
@@ -47,7 +47,7 @@ describe("astra run", () => {
     expect(lines(data.stdout)[0]).toMatchObject({ cursor: expect.any(String), type: "run.created" });
   });
 
-  it("[L8] survives a scheduler that is killed and comes back", async () => {
+  it("[L8] astra run survives a scheduler that is killed and restarted", async () => {
     const first = await startScheduler();
     await startWorker(first.ws);
     const following = spawnAstra(["run", "-", "--url", first.http], {}, JSON.stringify(sleepingWorkflow(1_500)));
@@ -61,7 +61,7 @@ describe("astra run", () => {
     expect(following.stderr()).toContain("Reconnected; no events were lost.");
   });
 
-  it("[L8] interrupted, it leaves the run going, says how to stop it, and ends with 130", async () => {
+  it("[L8] an interrupted astra run leaves the run active, shows how to cancel it and exits with 130", async () => {
     const { http } = await startScheduler();
     const following = spawnAstra(["run", "-", "--url", http], {}, JSON.stringify(textChainWorkflow("x")));
     const [run] = await pollUntil("the run to be there", async () => {
@@ -78,7 +78,7 @@ describe("astra run", () => {
 });
 
 describe("astra runs", () => {
-  it("[L9] export gives the definition, every fact in order, and the final state, one JSON line each", async () => {
+  it("[L9] astra runs export prints the definition, every fact in order and the final state, one JSON line each", async () => {
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     await startWorker(ws);
@@ -98,7 +98,7 @@ describe("astra runs", () => {
     expect(facts.at(-1)).toMatchObject({ type: "run.succeeded" });
   });
 
-  it("[L9] list, show and cancel work by words and as JSON, with ids shortened while unique", async () => {
+  it("[L9] astra runs list, show and cancel work as text and as JSON, and accept ids shortened while unique", async () => {
     const { http } = await startScheduler();
     const env = { ASTRA_URL: http };
     const ref = await new SchedulerApi(http).startRun(textChainWorkflow("abc"), "k");
@@ -111,7 +111,7 @@ describe("astra runs", () => {
     expect((await new SchedulerApi(http).waitForRunEnd(ref.runId)).status).toBe("cancelled");
   });
 
-  it("[L9] cancel says whether there was anything left to stop", async () => {
+  it("[L9] astra runs cancel reports whether there was anything left to stop", async () => {
     const { http } = await startScheduler();
     const env = { ASTRA_URL: http };
     const { runId } = await new SchedulerApi(http).startRun(textChainWorkflow("abc"), "k");
@@ -128,7 +128,7 @@ describe("astra runs", () => {
     });
   });
 
-  it("[L2] what is missing ends with 3, what is not allowed with 4, nobody there with 5", async () => {
+  it("[L2] astra runs exits with 3 for a missing run, with 4 for a refused token and with 5 when no scheduler answers", async () => {
     const { http, process } = await startScheduler();
     const missing = "01900000-0000-7000-8000-000000000000";
 
@@ -147,7 +147,7 @@ describe("astra runs", () => {
 });
 
 describe("astra workers", () => {
-  it("[L7] lists, drains and undrains: a draining worker gets nothing new until it is let back", async () => {
+  it("[L7] astra workers lists, drains and undrains: a draining worker gets no new work until it is undrained", async () => {
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     const env = { ASTRA_URL: http };

@@ -22,7 +22,7 @@ const stopAstraUp = async (one: AstraProcess) => {
 };
 
 describe("astra up", () => {
-  it("[L10] prints the scheduler's ready line once a worker is there, runs the demo, serves the page, and one SIGTERM stops all", async () => {
+  it("[L10] astra up prints the scheduler's ready line once a worker has joined, runs the demo, serves the page, and one SIGTERM stops everything", async () => {
     const one = spawnAstraUp();
     const http = String((await one.ready())["http"]);
     const children = childrenOf(one.pid);
@@ -38,7 +38,7 @@ describe("astra up", () => {
     expect(children.filter(isAlive)).toEqual([]);
   });
 
-  it("[L11] a worker that dies is named and started again", async () => {
+  it("[L11] astra up names a worker that dies and starts it again", async () => {
     const one = spawnAstraUp("--no-demo");
     const ready = await one.ready();
     const [, worker = 0] = childrenOf(one.pid);
@@ -53,7 +53,7 @@ describe("astra up", () => {
     expect(await stopAstraUp(one)).toEqual({ code: 0, signal: null });
   });
 
-  it("[L11] a scheduler that dies is named and ends everything with 1", async () => {
+  it("[L11] astra up names a scheduler that dies, stops everything and exits with 1", async () => {
     const one = spawnAstraUp("--no-demo");
     const ready = await one.ready();
     const children = childrenOf(one.pid);
@@ -65,7 +65,7 @@ describe("astra up", () => {
     expect(children.filter(isAlive)).toEqual([]);
   });
 
-  it("[L11] children do not outlive an astra up that is killed", async () => {
+  it("[L11] the children of astra up end when it is killed", async () => {
     const one = spawnAstraUp("--no-demo");
     await one.ready();
     const children = childrenOf(one.pid);
@@ -77,7 +77,7 @@ describe("astra up", () => {
     await pollUntil("the children to end", async () => children.every((pid) => !isAlive(pid)));
   });
 
-  it("[L10] takes a free port and says so when 8080 is taken; a port that was asked for is not replaced", async () => {
+  it("[L10] astra up takes a free port and reports it when 8080 is in use, but does not replace a port that was requested", async () => {
     const other = createServer();
     const isFree = await new Promise<boolean>((resolve) => {
       other.once("error", () => resolve(false));

@@ -20,7 +20,7 @@ const killPoints: readonly (readonly [string, number])[] = [
 
 describe("kill -9 of one of two schedulers on PostgreSQL", () => {
   for (const [point, pass] of killPoints) {
-    it(`[O25] at ${point} loses no accepted run and ends none twice`, async () => {
+    it(`[O25] kill -9 at ${point} of one of two schedulers on PostgreSQL loses no accepted run and ends none twice`, async () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
       const doomed = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
       const other = await startScheduler({ env });

@@ -82,7 +82,7 @@ async function runAndKillAt(point: string, pass: number, env: Record<string, str
 describe("kill -9 of the scheduler inside a workflow", () => {
   for (const [point, passes] of killPoints)
     for (const pass of passes)
-      it(`[O14] [O85] at pass ${pass} of ${point} loses no accepted run and ends none twice; every call and iteration of a chain and a map counts once`, async () => {
+      it(`[O14] [O85] after kill -9 of the scheduler at pass ${pass} of ${point} each accepted run ends once, and each call and iteration of a chain and a map counts once`, async () => {
         expect(await runAndKillAt(point, pass, {})).toBe("succeeded");
       });
 });
@@ -95,7 +95,7 @@ describe("kill -9 of the scheduler inside a workflow on PostgreSQL", () => {
   afterAll(() => server.stop());
 
   for (const [point, pass] of postgresKillPoints)
-    it(`[O14] [O85] at pass ${pass} of ${point} loses no accepted run and ends none twice; every call and iteration of a chain and a map counts once`, async () => {
+    it(`[O14] [O85] after kill -9 of the scheduler at pass ${pass} of ${point} each accepted run ends once, and each call and iteration of a chain and a map counts once`, async () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
       expect(await runAndKillAt(point, pass, env)).toBe("succeeded");
     });

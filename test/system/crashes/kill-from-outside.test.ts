@@ -8,7 +8,7 @@ import { pollUntil } from "../harness/processes.ts";
 import { sleepingWorkflow } from "../harness/workflows.ts";
 
 describe("kill -9 of the scheduler", () => {
-  it("[O14] from outside, again and again under load, loses no accepted run and ends none twice", async () => {
+  it("[O14] repeated kill -9 of the scheduler from outside under load loses no accepted run and ends none twice", async () => {
     let scheduler: TestScheduler = await startScheduler();
     const api = new SchedulerApi(scheduler.http);
     await startWorker(scheduler.ws);
@@ -32,7 +32,7 @@ describe("kill -9 of the scheduler", () => {
 const sleepMs = 4_000;
 
 describe("kill -9 of a worker", () => {
-  it("[O16] work of a killed worker goes to another once its lease is over, under a higher fence", async () => {
+  it("[O16] the work of a killed worker is given to another once its lease is over, under a higher fence", async () => {
     const scheduler = await startScheduler({ flags: ["--lease", "4000", "--heartbeat", "1000"] });
     const api = new SchedulerApi(scheduler.http);
     const doomed = await startWorker(scheduler.ws, { name: "doomed" });
@@ -52,7 +52,7 @@ describe("kill -9 of a worker", () => {
     expect((await api.listRunFacts(ref.runId)).map((fact) => fact.type)).toContain("task.requeued");
   });
 
-  it("[O16] work of a killed worker goes at once to the same worker's next process", async () => {
+  it("[O16] the work of a killed worker is given at once to the next process of the same worker", async () => {
     const scheduler = await startScheduler({ flags: ["--lease", "600000", "--heartbeat", "10000"] });
     const api = new SchedulerApi(scheduler.http);
     const dataDir = `${scheduler.dataDir}-worker`;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { crashTestHelp, readCrashTestFlags } from "../../../bench/crash-test/flags.ts";
 
-it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
+it("[O27] the ledger crash test takes numbers as flags, requires none of them, and has a help text", () => {
   const usual = {
     tasks: 10_000,
     workers: 8,
@@ -31,7 +31,7 @@ it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
   expect(crashTestHelp).toContain("--tasks N");
 });
 
-it("[O27] the ledger names a word it does not know and a number that is none", () => {
+it("[O27] the ledger crash test names an unknown flag and a value that is not a valid number", () => {
   expect(readCrashTestFlags(["--tasks", "abc"])).toEqual({ problem: '--tasks takes a whole number of at least 1, not "abc"' });
   expect(readCrashTestFlags(["--workers", "1.5"])).toMatchObject({ problem: expect.stringContaining("--workers") });
   expect(readCrashTestFlags(["--workers"])).toMatchObject({ problem: expect.stringContaining("--workers") });

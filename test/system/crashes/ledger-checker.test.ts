@@ -33,7 +33,7 @@ const problemsAfterChange = (id: string, alter: (found: FoundRun) => FoundRun): 
 };
 
 describe("the judge of the ledger", () => {
-  it("[O27] finds nothing where everything ended once, re-deliveries included", () => {
+  it("[O27] the ledger checker finds nothing if everything ended once, even after re-deliveries", () => {
     const evidence = makeEvidence();
     evidence.executions.push({ what: "start", task: "run-0.3", attempt: 2 }, { what: "end", task: "run-0.3", attempt: 2 });
 
@@ -41,7 +41,7 @@ describe("the judge of the ledger", () => {
     expect(countRepeatedExecutions(evidence)).toEqual({ executions: 21, repeats: 1, stopped: 0, resultsInVain: 1 });
   });
 
-  it("[O27] finds a run that is lost, one that nobody asked for, one that is still open, and two runs of one key", () => {
+  it("[O27] the ledger checker finds a lost run, an unexpected run, a run that is still open, and two runs under one key", () => {
     const evidence = makeEvidence();
     const [list = []] = evidence.lists;
     const [first, second] = evidence.accepted;
@@ -60,7 +60,7 @@ describe("the judge of the ledger", () => {
     ]);
   });
 
-  it("[O27] finds a task that succeeded twice or never, a wrong value and a failed run", () => {
+  it("[O27] the ledger checker finds a task that succeeded twice or never, a wrong value and a failed run", () => {
     const twice = problemsAfterChange("run-0", ({ run, facts }) => ({
       run,
       facts: facts.map((fact, at) => (at === 2 ? { ...fact, data: { task: "run-0.0" } } : fact)),
@@ -79,7 +79,7 @@ describe("the judge of the ledger", () => {
     expect(failed).toEqual([expect.stringContaining("run-1 is failed"), expect.stringContaining("0 facts run.succeeded")]);
   });
 
-  it("[O27] finds gaps in the log, positions used twice, and facts out of order", () => {
+  it("[O27] the ledger checker finds gaps in the log, positions used twice and facts out of order", () => {
     const { log, ...rest } = makeEvidence();
     const swapped = problemsAfterChange("run-0", ({ run, facts }) => ({ run, facts: [...facts].reverse() }));
     const doubled = problemsAfterChange("run-1", ({ run, facts }) => ({
@@ -96,7 +96,7 @@ describe("the judge of the ledger", () => {
     expect(doubled).toEqual(["1 positions belong to two facts"]);
   });
 
-  it("[O27] finds work that nobody did, and work that nobody wanted", () => {
+  it("[O27] the ledger checker finds tasks that were never executed and executions that belong to no accepted run", () => {
     const { executions, ...rest } = makeEvidence();
 
     expect(findViolations({ ...rest, executions: executions.filter((one) => one.task !== "run-0.7") })).toEqual([

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { runCrashTest } from "../../../bench/crash-test/crash-test.ts";
 import { astraProgram } from "../harness/processes.ts";
 
-it("[O68] workers of both makes and their scheduler are killed in turn under load: nothing is lost, nothing counts twice, no frame is dropped", async () => {
+it("[O68] when current and first-generation workers and their scheduler are killed in turn under load, nothing is lost, counted twice or dropped", async () => {
   const { violations, figures, logs } = await runCrashTest({
     tasks: 200,
     workers: 4,

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { runCrashTest } from "../../../bench/crash-test/crash-test.ts";
 import { astraProgram } from "../harness/processes.ts";
 
-it("[O27] a small ledger is right to the last task: two schedulers killed under load, PostgreSQL restarted once", async () => {
+it("[O27] a small ledger crash test finds no violation: two schedulers are killed under load, and PostgreSQL is restarted once", async () => {
   const { violations, figures, logs } = await runCrashTest({
     tasks: 400,
     workers: 4,
@@ -24,7 +24,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
   expect(figures["kills -9"]).toBeGreaterThanOrEqual(2);
 }, 300_000);
 
-it("[O61] one scheduler on sqlite and its workers are killed in turn under load: nothing is lost, nothing counts twice", async () => {
+it("[O61] when one scheduler on SQLite and its workers are killed in turn under load, nothing is lost and nothing counts twice", async () => {
   const { violations, figures, logs } = await runCrashTest({
     tasks: 200,
     workers: 3,

@@ -35,7 +35,7 @@ function buildChain(): { workflow: Workflow; ids: readonly string[] } {
 }
 
 for (const dialect of ["first", "v1"] as const)
-  it(`[O82] a chain runs on a worker of ${dialect} with a single slot, and every caller is answered`, async () => {
+  it(`[O82] a chain runs on a worker of the dialect ${dialect} with a single slot, and every caller is answered`, async () => {
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     const worker = await startStandIn(ws, { dialect, slots: 1 });

@@ -16,7 +16,7 @@ async function killAndRestart(scheduler: TestScheduler, between: () => Promise<u
 const factsOf = async (api: SchedulerApi, { runId }: RunRef, type: string): Promise<number> =>
   (await api.listRunFacts(runId)).filter((fact) => fact.type === type).length;
 
-it("[O64] over kill -9 of the scheduler a worker of the first generation keeps its tasks: it is asked, still has them, and nothing runs twice", async () => {
+it("[O64] a first-generation worker keeps its tasks over kill -9 of the scheduler: it reports them as still running, and nothing runs twice", async () => {
   const scheduler = await startScheduler();
   const api = new SchedulerApi(scheduler.http);
   const worker = await startStandIn(scheduler.ws);
@@ -41,7 +41,7 @@ it("[O64] over kill -9 of the scheduler a worker of the first generation keeps i
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O64] sent away by an operator, it is back at once with its tasks still running, and nothing runs twice", async () => {
+it("[O64] a first-generation worker kicked by an operator rejoins at once with its tasks still running, and nothing runs twice", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -64,7 +64,7 @@ it("[O64] sent away by an operator, it is back at once with its tasks still runn
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O64] sent away again and again under load, also while it joins: every task still ends once", async () => {
+it("[O64] every task of a first-generation worker ends once, although the worker is kicked repeatedly under load, also while it joins", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -84,7 +84,7 @@ it("[O64] sent away again and again under load, also while it joins: every task 
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O64] a result that it lost while the scheduler was away is made again under the same attempt, and counts once", async () => {
+it("[O64] a result that a first-generation worker lost while the scheduler was away is produced again in the same attempt and counts once", async () => {
   const scheduler = await startScheduler();
   const api = new SchedulerApi(scheduler.http);
   const worker = await startStandIn(scheduler.ws);
@@ -108,7 +108,7 @@ it("[O64] a result that it lost while the scheduler was away is made again under
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O64] kill -9 of the worker itself: its next process is known by its counter, and its tasks go back at once", async () => {
+it("[O64] after kill -9 of a first-generation worker its next process is recognized by its counter, and its tasks are requeued at once", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const folder = makeTemporaryFolder();
@@ -130,7 +130,7 @@ it("[O64] kill -9 of the worker itself: its next process is known by its counter
   expect([...first.droppedFrames(), ...second.droppedFrames()]).toEqual([]);
 });
 
-it("[O65] three heartbeat periods of silence, as its tenant has them, and it is lost: its work goes elsewhere, its late word changes nothing", async () => {
+it("[O65] a first-generation worker silent for three of its tenant's heartbeat periods is lost: another gets its work, its late report changes nothing", async () => {
   const folder = makeTemporaryFolder();
   const config = join(folder, "config.json");
   writeFileSync(config, JSON.stringify({ tenants: { default: { quietHeartbeat: 1_000, quietLease: 3_000 } } }));
@@ -166,7 +166,7 @@ it("[O65] three heartbeat periods of silence, as its tenant has them, and it is 
   expect([...silent.droppedFrames(), ...spare.droppedFrames()]).toEqual([]);
 });
 
-it("[O65] a heartbeat of any kind keeps it, though its tasks take longer than its lease", async () => {
+it("[O65] any heartbeat keeps a first-generation worker's lease, though its tasks take longer than the lease", async () => {
   const folder = makeTemporaryFolder();
   const config = join(folder, "config.json");
   writeFileSync(config, JSON.stringify({ tenants: { default: { quietHeartbeat: 1_000, quietLease: 3_000 } } }));

@@ -6,7 +6,7 @@ import { pollUntil, withTimeout } from "../harness/processes.ts";
 import { expectSixChainsOnTwoSlots } from "./six-chains.ts";
 import { gatedChainWorkflow, makeGatePath, parallelWorkflow, spawnStandIn, startStandIn } from "./stand-in.ts";
 
-it("[O62] a worker of the first generation gets work as it is, no more of it at once than it has slots, and its values arrive", async () => {
+it("[O62] an unmodified first-generation worker gets work, never more at once than it has slots, and its values arrive", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws, { slots: 2 });
@@ -19,7 +19,7 @@ it("[O62] a worker of the first generation gets work as it is, no more of it at 
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O62] its error fails the node it is about and no other, and so does a result that says failed", async () => {
+it("[O62] an error from a first-generation worker fails only the node it is about, and a result with the status failed fails its node", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -42,7 +42,7 @@ it("[O62] its error fails the node it is about and no other, and so does a resul
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O62] a failure the worker cannot report ends with the node's time limit", async () => {
+it("[O62] a failure that a first-generation worker cannot report ends with the node's time limit", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -55,7 +55,7 @@ it("[O62] a failure the worker cannot report ends with the node's time limit", a
   expect([worker.lines("accepted").length, worker.droppedFrames()]).toEqual([1, []]);
 });
 
-it("[O62] its call into a chain is answered, words that either end does not know end nothing, and what it cannot take is not sent", async () => {
+it("[O62] a first-generation worker's call into a chain is answered, unknown frames end no session, and a frame too large for it is not sent", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -76,7 +76,7 @@ it("[O62] its call into a chain is answered, words that either end does not know
   expect([worker.lines("accepted").length, worker.lines("reset"), worker.droppedFrames()]).toEqual([1, [], []]);
 });
 
-it("[O62] a first-generation worker with a wrong token is told why and ends", async () => {
+it("[O62] a first-generation worker with a wrong token gets the reason and ends", async () => {
   const { ws } = await startScheduler();
   const worker = spawnStandIn(ws, { token: "not-the-token" });
 
@@ -85,7 +85,7 @@ it("[O62] a first-generation worker with a wrong token is told why and ends", as
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O63] a drain reaches it: nothing new is sent there, what it holds is finished, and after the drain it works again", async () => {
+it("[O63] a first-generation worker that drains gets nothing new and finishes what it holds, and works again after the drain", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
@@ -108,7 +108,7 @@ it("[O63] a drain reaches it: nothing new is sent there, what it holds is finish
   expect([worker.lines("accepted").length, worker.droppedFrames()]).toEqual([1, []]);
 });
 
-it("[O63] interrupted while it drains, it hands its work back, and another gets it at once", async () => {
+it("[O63] a first-generation worker that is interrupted while it drains hands its work back, and another worker gets it at once", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const gate = makeGatePath();

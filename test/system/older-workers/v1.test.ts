@@ -18,7 +18,7 @@ import {
 
 const start = (ws: string, options: StandInOptions = {}): Promise<StandIn> => startStandIn(ws, { dialect: "v1", ...options });
 
-it("[O66] a v1 worker gets work as it is, no more of it at once than it has slots, and its values arrive", async () => {
+it("[O66] an unmodified v1 worker gets work, never more at once than it has slots, and its values arrive", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await start(ws, { slots: 2 });
@@ -30,7 +30,7 @@ it("[O66] a v1 worker gets work as it is, no more of it at once than it has slot
   expect([worker.lines("still"), worker.droppedFrames()]).toEqual([[], []]);
 });
 
-it("[O66] two of them share a run: results come in any order, and none is taken for a gap", async () => {
+it("[O66] two v1 workers share a run: their results arrive in any order, and none is treated as a gap", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const workers = [await start(ws, { name: "east", slots: 2 }), await start(ws, { name: "west", slots: 2 })];
@@ -51,7 +51,7 @@ it("[O66] two of them share a run: results come in any order, and none is taken 
   expect(workers.flatMap((worker) => [...worker.lines("reset"), ...worker.droppedFrames()])).toEqual([]);
 });
 
-it("[O66] its command.error fails the node it is about, its call is answered, and a word that nobody knows ends nothing", async () => {
+it("[O66] a v1 worker's command.error fails the node it is about, its call is answered, and an unknown frame ends nothing", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await start(ws);
@@ -75,7 +75,7 @@ it("[O66] its command.error fails the node it is about, its call is answered, an
   expect(worker.droppedFrames()).toEqual([]);
 });
 
-it("[O66] a drain reaches it, and after the drain it works again; with a wrong token it hears why and the socket closes", async () => {
+it("[O66] a v1 worker obeys a drain and works again after it; with a wrong token it gets the reason and the socket closes", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await start(ws);
@@ -92,7 +92,7 @@ it("[O66] a drain reaches it, and after the drain it works again; with a wrong t
   expect(stranger.lines("reset").map(({ code }) => code)).toEqual(["E.AUTH.INVALID_TOKEN"]);
 });
 
-it("[O67] kill -9 of the scheduler ends a v1 worker too; started again it gets its tasks back at once, and each counts once", async () => {
+it("[O67] a v1 worker ends on kill -9 of the scheduler; after its restart it gets its tasks back at once, and each counts once", async () => {
   const scheduler = await startScheduler();
   const api = new SchedulerApi(scheduler.http);
   const folder = makeTemporaryFolder();
@@ -118,7 +118,7 @@ it("[O67] kill -9 of the scheduler ends a v1 worker too; started again it gets i
   expect([...first.droppedFrames(), ...second.droppedFrames()]).toEqual([]);
 });
 
-it("[O67] kill -9 of a v1 worker: its next process gets its tasks at once; silent for three periods it is lost, and another gets them", async () => {
+it("[O67] after kill -9 of a v1 worker its next process gets its tasks at once; silent for three periods it is lost, and another gets them", async () => {
   const config = join(makeTemporaryFolder(), "config.json");
   writeFileSync(config, JSON.stringify({ tenants: { default: { quietHeartbeat: 1_000, quietLease: 3_000 } } }));
   const { http, ws } = await startScheduler({ flags: ["--config", config] });

@@ -65,7 +65,7 @@ async function readAllAnswers(api: SchedulerApi, runs: readonly Run[]): Promise<
 }
 
 describe("a secret that is granted to a package", () => {
-  it("[A240] reaches its handlers and stands nowhere else: no row, fact, chunk, letter, answer or log line", async () => {
+  it("[A240] a secret granted to a package reaches its handlers and appears in no row, fact, chunk, message, answer or log line", async () => {
     const { scheduler, dataDir, worker, workerDir, api, done, grant } = await startWithSecret();
     await grant({ scope: "global" });
 
@@ -91,7 +91,7 @@ describe("a secret that is granted to a package", () => {
     expect(said.filter((log) => log.includes(secret))).toEqual([]);
   });
 
-  it("[A241] for one workflow serves its runs alone, not a definition that claims its id; revoked, it serves none", async () => {
+  it("[A241] a secret granted to one workflow serves only its runs, not a definition that claims its id, and none once the grant is revoked", async () => {
     const { api, post, seen, grant } = await startWithSecret();
     const workflow = secretWorkflow("open");
     await post("/api/v1/workflows", workflow, 201);

@@ -9,7 +9,7 @@ const waitUntilPaused = (process: AstraProcess) =>
   pollUntil("the engine to stand at its failpoint", async () => process.stderr().includes("failpoint.paused"));
 
 describe("a scheduler that runs", () => {
-  it("[O10] prints one ready line with its addresses, picks a free port, and logs JSON to stderr", async () => {
+  it("[O10] the scheduler prints one ready line with its addresses, picks a free port and logs JSON to stderr", async () => {
     const scheduler = await startScheduler();
 
     const lines = scheduler.process.stdout().trim().split("\n");
@@ -25,7 +25,7 @@ describe("a scheduler that runs", () => {
     for (const line of scheduler.process.stderr().split("\n").filter(Boolean)) expect(JSON.parse(line)).toHaveProperty("level");
   });
 
-  it("[O11] answers health, readiness, its description, its numbers and its page", async () => {
+  it("[O11] the scheduler serves health, readiness, its OpenAPI description, its metrics and its page", async () => {
     const { http } = await startScheduler();
     const api = new SchedulerApi(http);
 
@@ -42,7 +42,7 @@ describe("a scheduler that runs", () => {
   });
 
   for (const threads of ["0", "1"]) {
-    it(`[O12] ends with 0 on SIGTERM and refuses new connections afterwards (--threads ${threads})`, async () => {
+    it(`[O12] the scheduler exits with 0 on SIGTERM and refuses new connections afterwards (--threads ${threads})`, async () => {
       const { process, http } = await startScheduler({ flags: ["--threads", threads] });
 
       process.kill("SIGTERM");
@@ -53,7 +53,7 @@ describe("a scheduler that runs", () => {
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    it(`[O12] ends at once with 143 on a ${signal} that comes before it is ready`, async () => {
+    it(`[O12] the scheduler exits at once with 143 on a ${signal} that arrives before it is ready`, async () => {
       const { process } = spawnScheduler({ env: { ASTRA_FAILPOINTS: "sqlite.migrate=pause" } });
       await waitUntilPaused(process);
 
@@ -64,7 +64,7 @@ describe("a scheduler that runs", () => {
     });
   }
 
-  it("[O12] while its last turn runs it is not ready and takes no new work; a second SIGTERM ends it at once", async () => {
+  it("[O12] a stopping scheduler is not ready while its last turn runs, and a second SIGTERM ends it at once", async () => {
     const { process, http } = await startScheduler({
       env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" },
       flags: ["--grace", "60000"],
@@ -85,7 +85,7 @@ describe("a scheduler that runs", () => {
     expect(await stuck).toBeInstanceOf(Error);
   });
 
-  it("[O12] waits for the running turn: what it had accepted is answered before it ends", async () => {
+  it("[O12] a stopping scheduler finishes the running turn before it exits; a run of that turn is stored exactly if its caller was answered", async () => {
     const { process, http, dataDir, listen } = await startScheduler({
       env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" },
       flags: ["--grace", "60000"],
@@ -107,7 +107,7 @@ describe("a scheduler that runs", () => {
     expect(runs.map((run) => run.runId)).toEqual(outcome === null ? [] : [outcome]);
   });
 
-  it("[O12] ends with 0 when --grace is over although a turn hangs", async () => {
+  it("[O12] the scheduler exits with 0 when --grace is over although a turn hangs", async () => {
     const { process } = await startScheduler({ env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" }, flags: ["--grace", "100"] });
     await waitUntilPaused(process);
 
@@ -116,7 +116,7 @@ describe("a scheduler that runs", () => {
     expect(await withTimeout(process.ended, "the end after the grace")).toEqual({ code: 0, signal: null });
   });
 
-  it("[O9] an engine that hangs makes the scheduler unready although it still answers", async () => {
+  it("[O9] an engine that hangs makes the scheduler unready although it still answers /healthz", async () => {
     const { process, http } = await startScheduler({ env: { ASTRA_FAILPOINTS: "turn.begun=pause@2" } });
 
     await pollUntil("/readyz to say no", async () => (await fetch(`${http}/readyz`)).status === 503);
@@ -125,7 +125,7 @@ describe("a scheduler that runs", () => {
     await pollUntil("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
   });
 
-  it("[O12] says going away to every socket when it ends", async () => {
+  it("[O12] the scheduler closes every socket as going away when it ends", async () => {
     const { process, ws } = await startScheduler();
     const socket = new WebSocket(ws);
     const closed = new Promise<number>((resolve) => socket.addEventListener("close", (event) => resolve(event.code)));
@@ -137,7 +137,7 @@ describe("a scheduler that runs", () => {
     expect(await withTimeout(process.ended, "the end after SIGTERM")).toEqual({ code: 0, signal: null });
   });
 
-  it("[O19] stops and says so when its data folder is deleted under it", async () => {
+  it("[O19] the scheduler stops and reports why when its data folder is deleted while in use", async () => {
     const { process, dataDir } = await startScheduler();
 
     rmSync(dataDir, { recursive: true });
@@ -146,7 +146,7 @@ describe("a scheduler that runs", () => {
     expect(process.stderr()).toContain(`the store ${join(dataDir, "astra.db")} was deleted while it was in use`);
   });
 
-  it("[O19] stops and says so when another store is put in its place", async () => {
+  it("[O19] the scheduler stops and reports why when its store file is replaced by another", async () => {
     const { process, dataDir } = await startScheduler();
     const file = join(dataDir, "astra.db");
 
@@ -163,7 +163,7 @@ describe("a scheduler that runs", () => {
     ["exit", "1"],
     ["exit", "0"],
   ] as const) {
-    it(`[O13] an engine that dies takes the process with it, with code 1 (${action}, --threads ${threads})`, async () => {
+    it(`[O13] an engine that dies ends the scheduler process with code 1 (${action}, --threads ${threads})`, async () => {
       const { process } = spawnScheduler({ env: { ASTRA_FAILPOINTS: `turn.begun=${action}@2` }, flags: ["--threads", threads] });
 
       expect((await withTimeout(process.ended, "the end of the process", process.stderr)).code).toBe(1);

@@ -35,7 +35,7 @@ function documentedMetricFamilies(program: "Scheduler" | "Worker"): string[] {
 const scrapedMetricFamilies = (text: string): string[] =>
   [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, kind]) => `${name} ${kind}`);
 
-it("[A26] both programs, scraped after a run, show exactly the families that docs/metrics.md lists", async () => {
+it("[A26] the metrics of scheduler and worker after a run have exactly the families that docs/metrics.md lists", async () => {
   const { http, ws } = await startScheduler();
   const { metrics } = await startWorkerWithMetrics(ws);
   const api = new SchedulerApi(http);
@@ -66,7 +66,7 @@ it("[A26] both programs, scraped after a run, show exactly the families that doc
   expect(worker).toMatch(/^task_duration_ms_count\{node_type="demo\.text"\} 1$/m);
 });
 
-it("[A23] a worker is diagnosed while it works: what it holds, what it can run, its numbers and its outbox; the wish for slots counts it", async () => {
+it("[A23] the diagnostics of a working worker show its attempts, handlers, resources and outbox, and /scaling counts its slot as wanted", async () => {
   const { http, ws } = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
   const { instance } = await startWorkerWithMetrics(ws);
   const api = new SchedulerApi(http);
@@ -100,7 +100,7 @@ it("[A23] a worker is diagnosed while it works: what it holds, what it can run, 
   expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining(runId)]);
 });
 
-it("[A24] a kicked worker hears why, comes back with its good credential, and finishes what it held", async () => {
+it("[A24] a kicked worker gets the reason, rejoins with its valid credential and finishes what it held", async () => {
   const { http, ws } = await startScheduler();
   const { worker, instance } = await startWorkerWithMetrics(ws);
   const api = new SchedulerApi(http);
@@ -123,7 +123,7 @@ it("[A24] a kicked worker hears why, comes back with its good credential, and fi
   expect([run.status, run.nodes?.map(({ attempt }) => attempt)]).toEqual(["succeeded", run.nodes?.map(() => 1)]);
 });
 
-it("[A20] a vendor's frame goes to a worker's package and its answer back to the reader, between real processes", async () => {
+it("[A20] a vendor frame reaches a worker's package and the answer reaches the reader, between real processes", async () => {
   const { http, ws } = await startScheduler();
   const { instance } = await startWorkerWithMetrics(ws, join(repositoryRoot, "examples", "extensions"));
   const api = new SchedulerApi(http);

@@ -25,7 +25,7 @@ function startWithDataDir(dataDir: string, ...more: string[]) {
 }
 
 describe("a scheduler that cannot start as it was told", () => {
-  it("[O2] says which flag is wrong, ends with 2 and writes nothing", async () => {
+  it("[O2] a scheduler with a wrong flag names the flag, exits with 2 and writes nothing", async () => {
     const folder = makeTemporaryFolder();
 
     const end = await startWithDataDir(join(folder, "data"), "--lisen", "127.0.0.1:1", "--threads", "many");
@@ -41,7 +41,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(folderDigests(folder)).toEqual({});
   });
 
-  it("[O2] says which port is taken, ends with 2 and writes nothing", async () => {
+  it("[O2] a scheduler whose port is in use names the port, exits with 2 and writes nothing", async () => {
     const folder = makeTemporaryFolder();
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
@@ -57,7 +57,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(folderDigests(folder)).toEqual({});
   });
 
-  it("[O2] says that the data folder is in use and by whom, ends with 2, and the first goes on", async () => {
+  it("[O2] a scheduler whose data folder is in use names the process that uses it and exits with 2, and the first scheduler continues", async () => {
     const first = await startScheduler();
 
     const end = await startWithDataDir(first.dataDir);
@@ -67,7 +67,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect((await fetch(`${first.http}/readyz`)).status).toBe(200);
   });
 
-  it("[O2] says that the store is from a newer version, ends with 2 and leaves it as it was", async () => {
+  it("[O2] a scheduler whose store is from a newer version reports it, exits with 2 and leaves the store unchanged", async () => {
     const first = await startScheduler();
     first.process.kill("SIGTERM");
     await first.process.ended;
@@ -86,7 +86,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(folderDigests(folder)).toEqual(before);
   });
 
-  it("[O2] says that the file is no database, ends with 2 and leaves it as it was", async () => {
+  it("[O2] a scheduler whose store file is not a database reports it, exits with 2 and leaves the file unchanged", async () => {
     const folder = makeTemporaryFolder();
     const file = join(folder, "astra.db");
     writeFileSync(file, "these are somebody's notes, not a database\n".repeat(100));
@@ -99,7 +99,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(folderDigests(folder)).toEqual(before);
   });
 
-  it("[O2] says that the folder cannot be made, ends with 2 and writes nothing", async () => {
+  it("[O2] a scheduler whose data folder cannot be created reports it, exits with 2 and writes nothing", async () => {
     const folder = makeTemporaryFolder();
     writeFileSync(join(folder, "data"), "a file where a folder should be");
     const before = folderDigests(folder);
@@ -111,7 +111,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(folderDigests(folder)).toEqual(before);
   });
 
-  it("[O2] says at once that a folder cannot be made where the system lets nobody make one", async (ctx) => {
+  it("[O2] a scheduler whose data folder is where the system lets nobody create one reports it at once and exits with 2", async (ctx) => {
     if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
 
     const end = await startWithDataDir("/proc/none/of/ours");
@@ -122,7 +122,7 @@ describe("a scheduler that cannot start as it was told", () => {
     );
   });
 
-  it("[O2] says that a store belongs to another cluster and ends with 2", async () => {
+  it("[O2] a scheduler whose store belongs to another cluster reports it and exits with 2", async () => {
     const first = await startScheduler({ flags: ["--cluster", "berlin"] });
     first.process.kill("SIGTERM");
     await first.process.ended;
@@ -133,7 +133,7 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(end.stderr).toMatch(/belongs to cluster berlin, not to tokyo; use that name with --cluster/);
   });
 
-  it("[O6] says which failpoint does not exist and ends with 2", async () => {
+  it("[O6] a scheduler given a failpoint that does not exist names it and exits with 2", async () => {
     const end = await runAstra(["scheduler", "--dev"], { ASTRA_FAILPOINTS: "turn.sideways=kill" });
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
@@ -142,7 +142,7 @@ describe("a scheduler that cannot start as it was told", () => {
 });
 
 describe("secrets", () => {
-  it("[O4] without --dev nothing starts without a token, and the dev token opens nothing", async () => {
+  it("[O4] without --dev a scheduler does not start without a token, and the dev token is refused", async () => {
     const folder = makeTemporaryFolder();
     const secret = join(folder, "secret");
     mkdirSync(join(folder, "data"));
@@ -172,7 +172,7 @@ describe("secrets", () => {
     expect(await (await fetch(`${http}/`)).text()).not.toContain("dev-token");
   });
 
-  it("[O3] --dev on an address that other machines reach is refused with 2", async () => {
+  it("[O3] a scheduler with --dev on an address that other machines can reach is refused with exit code 2", async () => {
     const end = await runAstra(["scheduler", "--dev", "--listen", "0.0.0.0:0", "--data-dir", makeTemporaryFolder()]);
 
     expect(end).toMatchObject({ code: 2, stdout: "" });

@@ -33,7 +33,7 @@ async function waitForRevocation(socket: RawWorkerSocket): Promise<{ code: unkno
 }
 
 describe("tokens that change under a running scheduler", () => {
-  it("[O33] a secret is replaced without a restart: both count in between, then the old one is dead for callers and live sessions", async () => {
+  it("[O33] a token's secret is replaced without a restart: both are valid in between, then callers and live sessions with the old one are refused", async () => {
     const { scheduler, file } = await startWithTokenFile();
     const { bare: early } = await joinWithToken(scheduler, oldSecret, "w-old");
     expect(await statusWithToken(scheduler, newSecret)).toBe(401);
@@ -54,7 +54,7 @@ describe("tokens that change under a running scheduler", () => {
     expect(scheduler.process.stderr()).not.toMatch(new RegExp(`${oldSecret}|${newSecret}`));
   });
 
-  it("[O33] SIGHUP makes a removed file count at once, and a session that is away cannot come back by its session token", async () => {
+  it("[O33] SIGHUP applies the removal of a token file at once, and a disconnected session cannot return with its session token", async () => {
     const { scheduler, file } = await startWithTokenFile();
     const { bare: live } = await joinWithToken(scheduler, oldSecret, "w-1");
     const { bare: away, accept } = await joinWithToken(scheduler, oldSecret, "w-2");
@@ -78,7 +78,7 @@ describe("tokens that change under a running scheduler", () => {
 });
 
 describe("a worker that lives through a rotation", () => {
-  it("[W144] is thrown out with the old secret and comes back with the one that its file holds by then, in the same process", async () => {
+  it("[W144] a worker is disconnected with the old secret and rejoins with the secret its file has by then, in the same process", async () => {
     const { scheduler, file } = await startWithTokenFile();
     const worker = spawnAstra([
       "worker",
@@ -109,7 +109,7 @@ describe("session keys that change under a running scheduler", () => {
   const kidOf = (token: unknown): unknown =>
     JSON.parse(Buffer.from(String(token).split(".")[0] ?? "", "base64url").toString()).kid;
 
-  it("[O34] after a key rotation a session token of the previous key still resumes, new tokens use the new key, and the old key is removed", async () => {
+  it("[O34] after a key rotation a session token under the previous key still resumes, new tokens use the new key, and the old key is removed", async () => {
     const { scheduler } = await startWithTokenFile(["--session-key-age", "2000", "--session-token", "10000"]);
     const { bare: socket, accept } = await joinWithToken(scheduler, oldSecret, "w-1");
     const first = kidOf(accept.payload["session_token"]);
@@ -128,7 +128,7 @@ describe("session keys that change under a running scheduler", () => {
     expect(back.isOpen()).toBe(true);
   });
 
-  it("[O34] a scheduler that cannot keep its keys is refused with 2 and ends", async () => {
+  it("[O34] a scheduler that cannot store its session keys exits with 2 and reports why", async () => {
     const dataDir = joinPath(makeTemporaryFolder(), "data");
     mkdirSync(joinPath(dataDir, "session-keys.json"), { recursive: true });
 

@@ -5,7 +5,7 @@ import { startScheduler } from "../harness/installation.ts";
 import { makeTemporaryFolder, spawnAstra } from "../harness/processes.ts";
 import { handshakeAndRegister, openRawWorker } from "../harness/raw-worker-socket.ts";
 
-it("[O32] a tenant's own heartbeat, lease and windows are what its workers are told, and the flags' are everybody else's", async () => {
+it("[O32] the workers of a tenant get the tenant's own heartbeat, lease and windows, and all others get the scheduler-wide settings", async () => {
   const folder = makeTemporaryFolder();
   const [config, secret] = [joinPath(folder, "config.json"), "a-long-enough-secret-1"];
   writeFileSync(

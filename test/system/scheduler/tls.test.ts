@@ -85,7 +85,7 @@ function httpsStatus(url: string, ca: string): Promise<number | undefined> {
 }
 
 describe("a scheduler with TLS", () => {
-  it("[O31] says https and wss when it is ready, serves both on one port, and nothing in plain text", async () => {
+  it("[O31] a scheduler with TLS has https and wss in its ready line, serves both on one port, and nothing in plain text", async () => {
     const { scheduler, authority } = await startWithTls();
 
     expect(scheduler.http).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
@@ -100,7 +100,7 @@ describe("a scheduler with TLS", () => {
     expect((await handshakeAndRegister(worker, byToken)).payload["resumed"]).toBe(false);
   });
 
-  it("[O31] speaks TLS 1.2 and 1.3 with authenticated ciphers, and nothing weaker", async () => {
+  it("[O31] a scheduler with TLS accepts TLS 1.2 and 1.3 with authenticated ciphers, and nothing weaker", async () => {
     const { scheduler, authority } = await startWithTls();
     const old = { ca: authority.cert, ciphers: "DEFAULT@SECLEVEL=0" };
     const speak = (options: ConnectionOptions) =>
@@ -113,7 +113,7 @@ describe("a scheduler with TLS", () => {
     await expect(speak({ maxVersion: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES128-SHA" })).rejects.toThrow(/handshake failure/);
   });
 
-  it("[O12] ends in order also while a stranger has begun to connect and says nothing", async () => {
+  it("[O12] a scheduler with TLS shuts down in order even while a client has connected and sends nothing", async () => {
     const { scheduler } = await startWithTls();
     const { hostname, port } = new URL(scheduler.http);
     const mute = connectPlain({ host: hostname, port: Number(port) });
@@ -127,7 +127,7 @@ describe("a scheduler with TLS", () => {
     expect(scheduler.process.stderr()).not.toContain("scheduler.grace.over");
   });
 
-  it("[L3] the command line trusts the authority it is given, and without it says what to do", async () => {
+  it("[L3] the CLI trusts the certificate authority it is given, and without one explains what to do", async () => {
     const { scheduler, authority } = await startWithTls();
 
     const blind = await runAstra(["workers", "list", "--url", scheduler.http]);
@@ -140,7 +140,7 @@ describe("a scheduler with TLS", () => {
     expect((await runAstra(["workers", "list", "--url", scheduler.http, "--ca", makeAuthority().certFile])).code).not.toBe(0);
   });
 
-  it("[O31] files that cannot be used are refused at the start in a sentence that names them", async () => {
+  it("[O31] a scheduler refuses to start with TLS files that cannot be used and explains what is wrong with them", async () => {
     const authority = makeAuthority();
     const own = authority.sign("server", { names: loopbackNames });
     const other = authority.sign("other", { names: loopbackNames });
@@ -178,7 +178,7 @@ describe("workers with certificates", () => {
   const dial = (pair: CertificateFiles | null, instance = "w-1") =>
     openRawWorker(installation.scheduler.ws, { tls: clientTlsOptions(installation.authority, pair), instance });
 
-  it("[D89] get in by a trusted certificate with their name, and by none that is missing, foreign, over, an authority's or for other uses", async () => {
+  it("[D89] a worker is admitted by a trusted certificate with its name, and by none that is missing, foreign, expired, a CA's or for other uses", async () => {
     await open();
     const { authority } = installation;
     const bad: Record<string, CertificateFiles | null> = {
@@ -211,7 +211,7 @@ describe("workers with certificates", () => {
     expect(await refusalCodeOf(thief)).toBe("E.SESSION.DENIED");
   });
 
-  it("[D89] are our own program too: it joins by its certificate alone, and without one is told what is missing", async () => {
+  it("[D89] astra worker joins with its certificate alone, and without one is refused with E.AUTH.MTLS_REQUIRED", async () => {
     await open();
     const { scheduler, authority } = installation;
     const own = authority.sign("any", { ...worker, names: [spiffeName("tenant/default")] });
@@ -232,7 +232,7 @@ describe("workers with certificates", () => {
     expect(bare.stdout()).not.toContain(`"ready":true`);
   });
 
-  it("[D90] resume with the key they began with; the same session token on another key is refused", async () => {
+  it("[D90] a worker resumes with the certificate key it began with; the same session token with another key is refused", async () => {
     await open();
     const [mine, stolen] = [installation.authority.sign("w-1", worker), installation.authority.sign("w-1", worker)];
     const first = await dial(mine);
@@ -255,7 +255,7 @@ describe("workers with certificates", () => {
     expect(await refusalCodeOf(replay)).toBe("E.SESSION.INVALID_TOKEN");
   });
 
-  it("[O35] new certificates are used when the files change, broken ones are told of and change nothing, and live sessions go on", async () => {
+  it("[O35] changed certificate files are used, broken ones are reported and change nothing, and live sessions continue", async () => {
     await open();
     const { scheduler, authority, files } = installation;
     const serial = () => tlsHandshake(scheduler, { ca: authority.cert }, (socket) => socket.getPeerCertificate().serialNumber);
@@ -276,7 +276,7 @@ describe("workers with certificates", () => {
     expect(scheduler.process.stderr()).not.toContain(readFileSync(files.key, "utf8").split("\n")[1]);
   });
 
-  it("[O35] a second authority may be added without anybody noticing; when the first is removed, who came by it is shown out", async () => {
+  it("[O35] adding a second certificate authority disturbs no session; removing the first ends the sessions that relied on it", async () => {
     await open();
     const { authority, files } = installation;
     const next = makeAuthority("next");
@@ -300,7 +300,7 @@ describe("workers with certificates", () => {
     expect(await refusalCodeOf(again)).toBe("E.AUTH.MTLS_REQUIRED");
   });
 
-  it("[O35] no TLS session is taken up again, so that every connection shows its certificate anew", async () => {
+  it("[O35] the scheduler resumes no TLS session, so that every connection presents its certificate again", async () => {
     await open();
     const { scheduler, authority } = installation;
     const { hostname: host, port } = new URL(scheduler.http);

@@ -65,7 +65,7 @@ const hasRunEnded = (told: readonly ReceivedEvent[]): boolean =>
   told.some(({ type, data }) => type === "run.status" && /"(succeeded|failed|cancelled)"/.test(data));
 
 describe("workflows on two schedulers", () => {
-  it("[O90] what is started at one is told at the other in the same order under the same ids, also to a reader that changes over", async () => {
+  it("[O90] a run started at one scheduler has the same events, order and ids at the other, also for a reader that switches between them", async () => {
     const { east, west, atEast, atWest } = await startPair();
     await Promise.all([startWorker(east.ws, { name: "eastern", slots: 1 }), startWorker(west.ws, { name: "western", slots: 1 })]);
 
@@ -97,7 +97,7 @@ describe("workflows on two schedulers", () => {
     }
   });
 
-  it("[O91] what runs at one is skipped, rebound and cancelled at the other, and why a node waits is the same at both", async () => {
+  it("[O91] a run at one scheduler can be skipped, rebound and cancelled at the other, and both give the same reason why a node waits", async () => {
     const { east, west, atEast, atWest } = await startPair({ flags: ["--heartbeat", "500", "--lease", "5000"] });
     await startWorker(west.ws, { name: "western", slots: 1 });
     const post = async (api: SchedulerApi, path: string, body: unknown = {}) => {
@@ -139,7 +139,7 @@ describe("workflows on two schedulers", () => {
     for (const ref of [moved, busy, waiting]) expect((await atEast.waitForRunEnd(ref.runId)).status).toBe("cancelled");
   });
 
-  it("[O92] a change of many runs is finished by the other scheduler when the first is killed in the middle of it", async () => {
+  it("[O92] a bulk change of many runs is finished by the other scheduler when the first is killed in the middle of it", async () => {
     const { east, atEast, atWest } = await startPair();
     const refs: RunRef[] = [];
     const begin = async () => {
@@ -186,7 +186,7 @@ describe("workflows on two schedulers", () => {
     expect(runs).toHaveLength(refs.length);
   });
 
-  it("[O93] people, workflows and their edits are the same at both: who is made at one signs in at the other, and out at both", async () => {
+  it("[O93] two schedulers share users, sessions and workflows: a user created at one signs in at the other and is signed out at both", async () => {
     const { east, west, atEast } = await startPair();
     const password = "correct horse battery";
     const made = await atEast.send("POST", "/api/v1/users", { username: "ada", password, roles: ["admin"] });

@@ -39,7 +39,7 @@ const waitForSessions = (api: SchedulerApi, count: number) =>
   );
 
 describe("two schedulers on one database", () => {
-  it("[O24] run each other's work, show the same, and give one run to one key whichever of them is asked", async () => {
+  it("[O24] two schedulers on one database run each other's work, show the same state and create one run per key, whichever is asked", async () => {
     const { atEast, atWest, west } = await startPair();
     await startWorker(west.ws, { name: "western" });
     const workflow = textChainWorkflow("abc");
@@ -59,7 +59,7 @@ describe("two schedulers on one database", () => {
     for (const api of [atEast, atWest]) expect((await api.listWorkers()).items.map((worker) => worker.id)).toEqual(["western"]);
   });
 
-  it("[O24] give orders to each other's workers: a stop reaches the handler, a drain is kept, an undrain ends it", async () => {
+  it("[O24] two schedulers on one database command each other's workers: a stop reaches the handler, a drain holds, an undrain ends it", async () => {
     // If mail cannot be delivered at once because the session is busy, the next heartbeat delivers it.
     const { atEast, atWest, west } = await startPair({ flags: ["--heartbeat", "500", "--lease", "5000"] });
     await startWorker(west.ws, { slots: 1 });
@@ -84,7 +84,7 @@ describe("two schedulers on one database", () => {
     expect((await atEast.listWorkers()).items[0]?.draining).toBe(false);
   });
 
-  it("[O24] serve a worker where it is now: its older session at the other is over, and what it held goes to the newer", async () => {
+  it("[O24] a worker that joins at a second scheduler is superseded at the first, and the newer session gets what it held", async () => {
     const { atEast, east, west } = await startPair();
     const first = await startWorker(east.ws, { name: "first", instanceId: "twin" });
     const ref = await atEast.startRun(sleepingWorkflow(600_000), "k");
@@ -97,7 +97,7 @@ describe("two schedulers on one database", () => {
     await pollUntil("the older to be told", async () => first.stderr().includes("SUPERSEDED"));
   });
 
-  it("[O25] survive kill -9 of one under load: its workers go to the other, and nothing is lost or done twice", async () => {
+  it("[O25] two schedulers survive kill -9 of one under load: its workers move to the other, and nothing is lost or done twice", async () => {
     const { url, east, west, atEast, atWest } = await startPair();
     await startWorker(`${east.ws},${west.ws}`, { name: "eastern" });
     await startWorker(`${west.ws},${east.ws}`, { name: "western" });
@@ -125,7 +125,7 @@ describe("two schedulers on one database", () => {
     expect(await atEast.listRuns()).toHaveLength(40);
   });
 
-  it("[O25] lose nothing of a worker whose scheduler hangs: it goes to the other in time and keeps what it holds", async () => {
+  it("[O25] a worker whose scheduler hangs moves to the other scheduler in time and keeps what it holds", async () => {
     const { east, west, atEast, atWest } = await startPair();
     const worker = await startWorker(`${east.ws},${west.ws}`, { name: "loyal" });
     await waitForSessions(atEast, 1);
@@ -149,7 +149,7 @@ describe("two schedulers on one database", () => {
     east.process.kill("SIGKILL");
   });
 
-  it("[O25] end the lease of a lost worker once, and give its work to a worker of either", async () => {
+  it("[O25] two schedulers requeue the work of a lost worker once, and a worker at the other scheduler can get it", async () => {
     const { atEast, east, west } = await startPair({ flags: ["--time-scale", "20"] });
     const doomed = await startWorker(west.ws, { name: "doomed" });
     const ref = await atEast.startRun(sleepingWorkflow(4_000), "k");
@@ -163,7 +163,7 @@ describe("two schedulers on one database", () => {
     expect((await atEast.listRunFacts(ref.runId)).filter((fact) => fact.type === "task.requeued")).toHaveLength(1);
   });
 
-  it("[O26] live through restarts of PostgreSQL in the middle of a run, in order and by a crash", async () => {
+  it("[O26] two schedulers survive restarts of PostgreSQL in the middle of a run, both orderly and by a crash", async () => {
     const { atEast, atWest, east, west } = await startPair();
     await startWorker(`${east.ws},${west.ws}`);
     for (const how of ["fast", "immediate"] as const) {
@@ -181,7 +181,7 @@ describe("two schedulers on one database", () => {
     }
   });
 
-  it("[O26] work behind a pooler that gives every transaction to another session", async () => {
+  it("[O26] two schedulers work behind a pooler that gives every transaction to another database session", async () => {
     const pooler = await startPgbouncer(server);
     try {
       const direct = new URL(await server.createDatabase());
@@ -201,7 +201,7 @@ describe("two schedulers on one database", () => {
 });
 
 describe("a scheduler on PostgreSQL", () => {
-  it("[O20] is not ready while the database is away, answers 503, and recovers by itself", async () => {
+  it("[O20] a scheduler whose PostgreSQL is down is not ready, answers 503, and recovers by itself", async () => {
     const { http } = await startOnDatabase(await server.createDatabase());
     const api = new SchedulerApi(http);
 
@@ -222,7 +222,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect(await pollUntil("the list to be read", () => api.listRuns())).toEqual([]);
   });
 
-  it("[O28] that is started before its database waits for it", async () => {
+  it("[O28] a scheduler that is started before its PostgreSQL waits for it", async () => {
     const url = await server.createDatabase();
     await server.halt("fast");
     const { process } = spawnScheduler({ env: { ASTRA_SCHEDULER_STORE: url } });
@@ -236,7 +236,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect((await fetch(`${String(ready["http"])}/readyz`)).status).toBe(200);
   });
 
-  it("[O22] keeps its name over a restart, and another folder has another", async () => {
+  it("[O22] a scheduler keeps its replica name over a restart, and one with another data folder has another name", async () => {
     const { url, east, west } = await startPair();
     const nameOf = (scheduler: TestScheduler) => readFileSync(join(scheduler.dataDir, "replica_name"), "utf8");
     const name = nameOf(east);
@@ -250,7 +250,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect(west.process.hasEnded()).toBe(false);
   });
 
-  it("[O23] ends with 3 and says why when another is started under its name, and that one serves on", async () => {
+  it("[O23] a scheduler exits with 3 and reports why when another starts under its replica name, and the newer one continues to serve", async () => {
     const url = await server.createDatabase();
     const older = await startOnDatabase(url, { flags: ["--replica", "same"] });
 
@@ -264,7 +264,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect((await fetch(`${newer.http}/readyz`)).status).toBe(200);
   });
 
-  it("[O21] shows the password of its database to nobody: not in its log, its errors, its ready line or the list of processes", async () => {
+  it("[O21] a scheduler never shows its database password: not in its log, its errors, its ready line or the process list", async () => {
     const url = await server.createDatabase();
     const args = ["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", makeTemporaryFolder(), "--log-level", "trace"];
     const scheduler = spawnAstra([...args, "--store", url]);

@@ -13,7 +13,7 @@ const login = async (http: string, username: string, secret: string): Promise<st
 };
 
 describe("people and their files at a real scheduler", () => {
-  it("[A91] [A85] [A107] the first admin, its token and a file in parts live through kill -9, and the audit knows of all", async () => {
+  it("[A91] [A85] [A107] the first admin, its token and a multipart upload survive kill -9 of the scheduler, and the audit records all of it", async () => {
     const file = join(makeTemporaryFolder(), "admin.password");
     writeFileSync(file, `${password}\n`);
     const first = await startScheduler({ flags: ["--admin-password-file", file] });

@@ -65,7 +65,7 @@ const isAlive = (pid: number): boolean =>
   existsSync(`/proc/${pid}`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
 
 describe("a chain", () => {
-  it("[O82] outlives a kill -9 of the scheduler while its middleware waits: asked again, answered once, every turn counted once", async () => {
+  it("[O82] a chain survives kill -9 of the scheduler while its middleware waits, and every iteration is asked for and answered once", async () => {
     const first = await startScheduler();
     const api = new SchedulerApi(first.http);
     await startWorker(first.ws, { slots: 1 });
@@ -93,7 +93,7 @@ describe("a chain", () => {
 });
 
 describe("processes and results of a handler", () => {
-  it("[O84] a cancelled run ends the whole group of processes that its handler started", async () => {
+  it("[O84] cancelling a run ends the whole group of processes that its handler started", async () => {
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     await startMisbehavingWorker(ws, makePackage());
@@ -112,7 +112,7 @@ describe("processes and results of a handler", () => {
     await pollUntil("the processes to be gone", async () => ![pid, ...children].some(isAlive));
   });
 
-  it("[O84] a result that is too large stays at its worker, and what takes it runs there", async () => {
+  it("[O84] a result that is too large stays at its worker, and the node that uses it runs there", async () => {
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     const packages = makePackage();

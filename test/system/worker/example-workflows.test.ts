@@ -32,7 +32,7 @@ function withParameters(workflow: Workflow, label: string, parameters: Record<st
 }
 
 describe("the welcome journey", () => {
-  it("[O80] runs end to end from the request as printed: every value arrives, the text is streamed, the id is in the audit", async () => {
+  it("[O80] the welcome journey runs end to end from the printed request: values arrive, the text is streamed, the audit entry has the id", async () => {
     const { http, api } = await startInstallation();
     const journey = exampleWorkflow("welcome-journey");
 
@@ -69,7 +69,7 @@ describe("the welcome journey", () => {
     expect(streamed.every((text, at) => at === 0 || text.startsWith(streamed[at - 1] ?? ""))).toBe(true);
   });
 
-  it("[O81] an error of a handler is acked and ends the run failed, with its code and what the worker said beside it", async () => {
+  it("[O81] an error of a handler ends the run as failed, with its code and the worker's details, and the worker continues", async () => {
     const { api } = await startInstallation();
     const journey = withParameters(exampleWorkflow("welcome-journey"), "Load Welcome Config", {
       config: JSON.stringify({ template: "Hello", delaySeconds: 0, tokenDelayMs: 0 }),
@@ -95,7 +95,7 @@ describe("the welcome journey", () => {
 });
 
 describe("chains and containers on a real worker", () => {
-  it("[O82] a loop around an echo runs it three times on a worker with a single slot", async () => {
+  it("[O82] a loop around an echo node runs it three times on a worker with a single slot", async () => {
     const { api } = await startInstallation(1);
     const loop = exampleWorkflow("loop");
 
@@ -112,7 +112,7 @@ describe("chains and containers on a real worker", () => {
     expect(facts.filter(({ type }) => type === "next.answered")).toHaveLength(3);
   });
 
-  it("[O83] a map changes every item by its subgraph, side by side, and gives the results in order", async () => {
+  it("[O83] a map transforms every item by its subgraph and returns the results in order", async () => {
     const { api } = await startInstallation();
     const map = exampleWorkflow("map");
 

@@ -21,7 +21,7 @@ for (const threads of ["0", "1"]) {
   });
 }
 
-it("[O15] work that is submitted before any worker is there waits for one, and every run is run", async () => {
+it("[O15] runs submitted before any worker has joined wait for one, and every run succeeds", async () => {
   const scheduler = await startScheduler();
   const api = new SchedulerApi(scheduler.http);
   const refs = await Promise.all(Array.from({ length: 20 }, (_, at) => api.startRun(textChainWorkflow(`run ${at}`), `k${at}`)));
@@ -33,7 +33,7 @@ it("[O15] work that is submitted before any worker is there waits for one, and e
   expect((await api.listWorkers()).items.map((worker) => worker.id).sort()).toEqual(["w-1", "w-2"]);
 });
 
-it("[O7] with a faster clock the store's time passes faster, and workers keep their leases all the same", async () => {
+it("[O7] with --time-scale the store's time passes faster, and workers still keep their leases", async () => {
   const scheduler = await startScheduler({ flags: ["--time-scale", "20"] });
   const api = new SchedulerApi(scheduler.http);
   await startWorker(scheduler.ws);

@@ -37,7 +37,7 @@ const countHeartbeats = async (metrics: string) =>
 const factTypes = async (api: SchedulerApi, run: string) => (await api.listRunFacts(run)).map((fact) => fact.type);
 
 describe("a handler that blocks its thread", () => {
-  it("[W120] for far longer than the lease does not make its worker look dead: the task is done once, by it", async () => {
+  it("[W120] a handler that blocks its thread for far longer than the lease does not get its worker lost: the worker completes the task once", async () => {
     const { api } = await startInstallation();
     const { gate, open } = makeGateFile();
     const { runId } = await api.startRun(misbehavingWorkflow("block", { gate }), "k");
@@ -54,7 +54,7 @@ describe("a handler that blocks its thread", () => {
     expect(await factTypes(api, runId)).not.toContain("task.requeued");
   });
 
-  it("[W124] does not hold up a drain: the worker beats on, delivers the result and ends with 0", async () => {
+  it("[W124] a handler that blocks its thread does not stop a drain: the worker sends heartbeats, delivers the result and exits with 0", async () => {
     const { api, worker } = await startInstallation(["--metrics-listen", "127.0.0.1:0"]);
     const metrics = String((await worker.ready())["metrics"]);
     const { gate, open } = makeGateFile();
@@ -77,7 +77,7 @@ describe("a handler that blocks its thread", () => {
     expect(await factTypes(api, runId)).not.toContain("task.requeued");
   });
 
-  it("[W124] is given back at the end of the grace, and ended with its thread", async () => {
+  it("[W124] the task of a handler that blocks its thread is handed back at the end of the grace period, and the thread is ended", async () => {
     const { api, worker } = await startInstallation(["--grace", "300"]);
     const { runId } = await api.startRun(misbehavingWorkflow("block", { gate: makeGateFile().gate }), "k");
     await waitUntilRunning(api, runId);
@@ -88,7 +88,7 @@ describe("a handler that blocks its thread", () => {
     await pollUntil("the task to be given back", async () => (await factTypes(api, runId)).includes("task.requeued"));
   });
 
-  it("[W124] ends the process by force where it sits in a call into the system, after its work was given back", async () => {
+  it("[W124] a worker whose handler is stuck in a system call kills its own process after the task was handed back", async () => {
     const { api, worker } = await startInstallation(["--grace", "300"]);
     const { runId } = await api.startRun(misbehavingWorkflow("shell", { ms: 60_000 }), "k");
     await waitUntilRunning(api, runId);
@@ -105,7 +105,7 @@ describe("a handler that blocks its thread", () => {
 });
 
 describe("a handler that ends its thread", () => {
-  it("[W122] fails its task and no other: the worker goes on in the same session", async () => {
+  it("[W122] a handler that ends its thread fails only its own task, and the worker continues in the same session", async () => {
     const { api, worker } = await startInstallation();
     const { gate, open } = makeGateFile();
     open();
@@ -123,7 +123,7 @@ describe("a handler that ends its thread", () => {
 });
 
 describe("a worker that is stopped past its lease", () => {
-  it("[W150] fences itself when it wakes: its attempt is stopped, its late result changes nothing", async () => {
+  it("[W150] a worker that is stopped past its lease fences itself when it wakes: its attempt is stopped, its late result changes nothing", async () => {
     const { api, scheduler, packagesDir, worker } = await startInstallation();
     const folder = makeTemporaryFolder();
     const [first, stopped] = [join(folder, "first"), join(folder, "stopped")];

@@ -32,7 +32,7 @@ async function startInstallation() {
 }
 
 describe("something that a worker kept in its memory", () => {
-  it("[W184] is lost with its process: the next one says so, and whoever refers to it fails at once", async () => {
+  it("[W184] a resource in a worker's memory is lost with its process: the next process reports it, and tasks that refer to it fail at once", async () => {
     const { worker, begin, done, removed } = await startInstallation();
     const { runId, status } = await done(misbehavingWorkflow("keep", { id: "model-1" }));
     expect(status).toBe("succeeded");
@@ -49,7 +49,7 @@ describe("something that a worker kept in its memory", () => {
     });
   });
 
-  it("[W181] dropping a kept resource fails tasks that refer to it at once, even while the worker's thread is blocked", async () => {
+  it("[W181] releasing a worker's resource fails tasks that refer to it at once, even while the worker's handler thread is blocked", async () => {
     const { api, done, run, removed } = await startInstallation();
     const { runId } = await done(misbehavingWorkflow("keep", { id: "model-2" }));
     await done(misbehavingWorkflow("drop", { id: "model-2" }));

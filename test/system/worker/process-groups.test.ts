@@ -35,7 +35,7 @@ function findWatcher(worker: number): number | null {
   return null;
 }
 
-it("[W185] a worker that is killed takes the processes of its handlers along, and its task runs once more to its end", async () => {
+it("[W185] killing a worker also ends the processes of its handlers, and its task is run again to its end", async () => {
   const scheduler = await startScheduler(shortLease);
   const api = new SchedulerApi(scheduler.http);
   const packagesDir = makeMisbehavingPackage();

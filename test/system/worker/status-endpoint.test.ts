@@ -9,7 +9,7 @@ import {
 import { makeTemporaryFolder, pollUntil, runAstra, waitMsMax } from "../harness/processes.ts";
 
 describe("a worker with --metrics-listen", () => {
-  it("[W136] says in its ready line where it listens, and answers there while a handler blocks", async () => {
+  it("[W136] a worker with --metrics-listen names the address in its ready line and answers there while a handler blocks", async () => {
     const scheduler = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
     const api = new SchedulerApi(scheduler.http);
     const worker = await startMisbehavingWorker(scheduler.ws, makeMisbehavingPackage(), ["--metrics-listen", "127.0.0.1:0"]);
@@ -44,7 +44,7 @@ describe("a worker with --metrics-listen", () => {
     expect(text).toContain('task_duration_ms_bucket{node_type="rough.block",le="+Inf"} 1');
   });
 
-  it("[W137] ends with 2 and a sentence where the address cannot be used", async () => {
+  it("[W137] a worker whose --metrics-listen address cannot be used exits with 2 and an error message", async () => {
     const scheduler = await startScheduler();
     const { host } = new URL(scheduler.http);
 
@@ -64,7 +64,7 @@ describe("a worker with --metrics-listen", () => {
 });
 
 describe("a worker in one thread", () => {
-  it("[W125] does the same work with --threads 0", async () => {
+  it("[W125] a worker with --threads 0 does the same work in one thread", async () => {
     const scheduler = await startScheduler();
     const api = new SchedulerApi(scheduler.http);
     await startMisbehavingWorker(scheduler.ws, makeMisbehavingPackage(), ["--threads", "0"]);

@@ -22,7 +22,7 @@ function startWorker(ws: string, args: readonly string[]): AstraProcess {
 }
 
 describe("a worker and a scheduler with TLS", () => {
-  it("[W141] is let in by its certificate alone, and by a renewed one after it was refused with another's", async () => {
+  it("[W141] a worker joins with its certificate alone, and with a renewed one after it was refused with another worker's", async () => {
     const authority = makeAuthority();
     const server = authority.sign("server", { names: loopbackNames, use: "serverAuth" });
     const own = (worker: string) => authority.sign(worker, { names: [`URI:spiffe://${domain}/tenant/default/worker/${worker}`] });
@@ -55,7 +55,7 @@ function readCommands(http: string): readonly string[][] {
 }
 
 describe("vendors' frames between a caller and a package", () => {
-  it("[W126] a question posted at the scheduler reaches the package, and its answer whoever listens there, as the README says", async () => {
+  it("[W126] a vendor frame posted at the scheduler reaches the package, and its answer reaches the listener, with the commands of the README", async () => {
     const scheduler = await startScheduler();
     const [work = [], listen = [], ask = []] = readCommands(scheduler.http);
     const after = (args: readonly string[], flag: string) => args[args.indexOf(flag) + 1] ?? "";

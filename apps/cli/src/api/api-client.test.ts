@@ -27,7 +27,7 @@ async function serve(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-it("[L3] address and token come from flags, then the environment, then the defaults of a machine of one's own", () => {
+it("[L3] the CLI takes the scheduler's address and token from flags, then the environment, then defaults for a local scheduler", () => {
   expect(resolveApiEndpoint({}, {})).toEqual({ url: "http://127.0.0.1:8080", token: "dev-token" });
   expect(resolveApiEndpoint({}, { ASTRA_URL: "http://10.0.0.1:1/", ASTRA_TOKEN: "t" })).toEqual({
     url: "http://10.0.0.1:1",
@@ -36,7 +36,7 @@ it("[L3] address and token come from flags, then the environment, then the defau
   expect(resolveApiEndpoint({ url: "https://a.example" }, { ASTRA_URL: "http://b" }).url).toBe("https://a.example");
 });
 
-it("[L3] a problem names the flag or variable of each value, and a variable that is nearly one of these is pointed out", () => {
+it("[L3] an endpoint error names the flag or variable of each bad value, and a misspelt variable gets a warning with the right name", () => {
   const warnings: string[] = [];
 
   expect(() => resolveApiEndpoint({ token: "s3cret" }, { ASTRA_URL: "8080" })).toThrow(
@@ -48,11 +48,11 @@ it("[L3] a problem names the flag or variable of each value, and a variable that
   expect(warnings).toEqual([expect.stringMatching(/^ASTRA_TOKN is not a setting .*did you mean ASTRA_TOKEN/)]);
 });
 
-it("[L3] the published dev token is never sent to another machine by itself", () => {
+it("[L3] the CLI never sends the published dev token to another machine by default", () => {
   expect(resolveApiEndpoint({ url: "https://a.example" }, {}).token).toBe("");
 });
 
-it("[L3] a secret is taken from a file or the environment, never from the command line", () => {
+it("[L3] the CLI takes a token from a file or the environment, never from the command line itself", () => {
   const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
   cleaning.push(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "token"), "s3cret\n");
@@ -63,7 +63,7 @@ it("[L3] a secret is taken from a file or the environment, never from the comman
   expect(() => resolveApiEndpoint({ url: "8080" }, {})).toThrow(/not a valid scheduler URL/);
 });
 
-it("[L3] of a token file that holds a new and an old secret the first line is sent, and one that is no token is not repeated", () => {
+it("[L3] the CLI sends the first line of a token file with a new and an old secret, and refuses an empty or malformed token", () => {
   const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
   cleaning.push(() => rmSync(folder, { recursive: true }));
   const write = (text: string): string => {
@@ -77,7 +77,7 @@ it("[L3] of a token file that holds a new and an old secret the first line is se
   expect(() => resolveApiEndpoint({}, { ASTRA_TOKEN: "new\nold" })).toThrow(/^ASTRA_TOKEN is not a valid token/);
 });
 
-it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
+it("[L3] the CLI takes the CA of an https scheduler from --ca, then ASTRA_CA, and it must be a certificate", () => {
   const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
   cleaning.push(() => rmSync(folder, { recursive: true }));
   const [one, two] = ["one", "two"].map((word) => `-----BEGIN CERTIFICATE-----\n${word}\n-----END CERTIFICATE-----\n`);
@@ -92,7 +92,7 @@ it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and
   expect(() => resolveApiEndpoint({ ca: "/nowhere/at/all" }, {})).toThrow(/--ca cannot be read/);
 });
 
-it("[L2] a scheduler that is not there is named with its address and what to start", async () => {
+it("[L2] the error for an unreachable scheduler contains its address and suggests astra up", async () => {
   const url = await serve(200, "{}");
   for (const clean of cleaning.splice(0)) clean();
 
@@ -103,7 +103,7 @@ it("[L2] a scheduler that is not there is named with its address and what to sta
   });
 });
 
-it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said to be", async () => {
+it("[L2] the error for an address that closes plain HTTP connections suggests that it may need https", async () => {
   const server = createTcpServer((socket) => socket.on("data", () => socket.end()));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   cleaning.push(() => server.close());
@@ -114,7 +114,7 @@ it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said
   );
 });
 
-it("[L2] a scheduler that does not answer in time is not said to be absent", async () => {
+it("[L2] the error for a scheduler that does not answer in time reports a timeout, not an absent scheduler", async () => {
   const server = createServer(() => undefined);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   cleaning.push(() => {
@@ -130,7 +130,7 @@ it("[L2] a scheduler that does not answer in time is not said to be absent", asy
   });
 });
 
-it("[L2] [L56] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
+it("[L2] [L56] the CLI keeps the scheduler's own error code on a refusal, and reports a server that is not a scheduler as such", async () => {
   const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
   const foreign = await serve(200, "<html>");
   const elsewhere = await serve(404, "<html>");
@@ -147,7 +147,7 @@ it("[L2] [L56] a refusal keeps the scheduler's own code and words; something tha
   await expect(createCliClient({ url: foreign, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(/the response is not JSON/);
 });
 
-it("[L3] requests carry the token as a bearer and the idempotency key, and ids are escaped", async () => {
+it("[L3] a CLI request carries the bearer token, the idempotency key and a JSON content type", async () => {
   const seen: Record<string, unknown>[] = [];
   const url = await serve(202, "{}", (headers) => seen.push(headers));
 

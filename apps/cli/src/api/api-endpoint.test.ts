@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), "astra-tokens-"));
 const env = { XDG_CONFIG_HOME: folder };
 afterEach(() => rmSync(join(folder, "astra"), { recursive: true, force: true }));
 
-it("[L17] a token is kept for its scheduler alone, readable by its owner alone, until its time is over", () => {
+it("[L17] a saved token is used only for its scheduler and until it expires, and its file is readable only by its owner", () => {
   const file = saveToken("https://a.example", { token: "t", username: "ada", until: 100 }, env);
 
   expect(statSync(file ?? "").mode & 0o777).toBe(0o600);
@@ -22,7 +22,7 @@ it("[L17] a token is kept for its scheduler alone, readable by its owner alone, 
   expect(readFileSync(file ?? "", "utf8")).toBe("{}\n");
 });
 
-it("[L17] commands use it where neither a flag nor the environment names one; a broken file signs nobody in", () => {
+it("[L17] commands use the saved token if neither a flag nor the environment gives one, and ignore a broken token file", () => {
   saveToken("https://a.example", { token: "kept", username: "ada", until: Number.MAX_SAFE_INTEGER }, env);
 
   expect(resolveApiEndpoint({ url: "https://a.example/x" }, env).token).toBe("kept");
@@ -32,7 +32,7 @@ it("[L17] commands use it where neither a flag nor the environment names one; a 
   expect(resolveApiEndpoint({ url: "https://a.example" }, env).token).toBe("");
 });
 
-it("[L53] a logout forgets the kept token also where the scheduler does not take it any more, and keeps it where nobody answered", async () => {
+it("[L53] logout deletes the saved token even if the scheduler no longer accepts it, and keeps it if the scheduler is unreachable", async () => {
   const refusing = (exitCode: 4 | 5, error: string) =>
     createCommandFixture({
       logout: () => {

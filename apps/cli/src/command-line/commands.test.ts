@@ -31,7 +31,7 @@ const run = (more: Partial<Run> = {}): Run => ({ runId, status: "running", defin
 const queued = { nodeId, taskId: `${runId}.0`, status: "queued", label: "Fall over", state: { stage: "ready" } } as const;
 
 describe("steering", () => {
-  it("[L18] names runs by a part of their id and nodes by their label, and says what was done", async () => {
+  it("[L18] skip, retry, rebind and replay accept a part of a run id and a node label, and print what was changed", async () => {
     const steered = { runId, tasks: [{ taskId: `${runId}.0`, nodeId, from: "w-1", to: "w-2", sent: "stop", status: "ready" }] };
     const fixture = createCommandFixture({
       listRuns: { items: [run()], nextCursor: null },
@@ -61,7 +61,7 @@ describe("steering", () => {
     await expect(replayRun(fixture.context, { run: runId, version: "newest" })).rejects.toMatchObject({ exitCode: 2 });
   });
 
-  it("[L18] many runs are changed only after somebody said yes, and never without a filter", async () => {
+  it("[L18] a bulk change needs a filter, and changes runs only after confirmation", async () => {
     const bulk = {
       bulkId: "b",
       action: "cancel",
@@ -88,7 +88,7 @@ describe("steering", () => {
     expect(fixture.stdout()).toMatch(/2 changed, 0 unchanged, 1 refused\nrefused 01a1.* E\.X: m\n$/);
   });
 
-  it("[L9] a cancel that came too late says so", async () => {
+  it("[L9] runs cancel reports that the run had already ended", async () => {
     const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
 
     expect(await cancelRun(fixture.context, { run: runId })).toBe(0);
@@ -97,7 +97,7 @@ describe("steering", () => {
 });
 
 describe("looking", () => {
-  it("[L14] lists are tables, wide tables, ids or the API's own page", async () => {
+  it("[L14] runs list prints a table, a wide table, ids or the API's own page as JSON", async () => {
     const page = { items: [run({ name: "Doom\u001b[2Jed", startedBy: "ada" })], nextCursor: "n", asOf: 4 };
     const print = async (more: Parameters<typeof createCommandFixture>[1]) => {
       const fixture = createCommandFixture({ listRuns: page }, more);
@@ -111,7 +111,7 @@ describe("looking", () => {
     expect(JSON.parse(await print({ json: true }))).toEqual(page);
   });
 
-  it("[L19] why tells each waiting node's reasons by the names people know, and the command that would help", async () => {
+  it("[L19] astra why shows each waiting node's reasons by label and worker name, and the command that would help", async () => {
     const placement = {
       runId,
       nodeId,
@@ -137,7 +137,7 @@ describe("looking", () => {
     expect(fixture.stderr()).toContain("2 more nodes wait for these");
   });
 
-  it("[L19] why of a run that is over tells what failed", async () => {
+  it("[L19] astra why on a failed run shows the run's error and the node that failed", async () => {
     const error = { code: "E.X", message: "bad" };
     const fixture = createCommandFixture({
       getRun: run({ status: "failed", error, nodes: [{ ...queued, status: "failed", error }] }),
@@ -147,7 +147,7 @@ describe("looking", () => {
     expect(fixture.stdout()).toBe(`run ${runId} failed: E.X: bad\n  Fall over: E.X: bad\n`);
   });
 
-  it("[L19] queues say what waits for whom", async () => {
+  it("[L19] queues list shows how many tasks wait, what they need and which workers are blocked", async () => {
     const queue = {
       queue: "q",
       waiting: 7,
@@ -163,7 +163,7 @@ describe("looking", () => {
     expect(fixture.stdout()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
   });
 
-  it("[L18] logs are read page by page with the name of their node; what two runs differ in is told by node", async () => {
+  it("[L18] runs logs reads all pages and prefixes each line with its node's label, and runs diff lists differences by node", async () => {
     const line = (text: string) => ({ nodeId, taskId: "t", line: 0, at: "x", channel: "log", text });
     const other = {
       ...run({ runId: ref.runId, status: "failed" }),
@@ -201,7 +201,7 @@ describe("the ledger", () => {
     status: "open",
   };
 
-  it("[L20] dead letters are listed, requeued and dismissed by task or label", async () => {
+  it("[L20] dead letters are listed, and are requeued and dismissed by task id or label", async () => {
     const fixture = createCommandFixture({
       listDeadLetters: { items: [letter], nextCursor: null },
       requeueDeadLetter: ref,

@@ -121,12 +121,12 @@ function findMismatch(document: unknown, prints: Printed): string | null {
 }
 
 describe("every command", () => {
-  it("[L23] has an example here, or a test of its own", () => {
+  it("[L23] every command has an example in this file or a test of its own", () => {
     expect(all.map(({ words }) => words).sort()).toEqual([...Object.keys(examples), ...elsewhere].sort());
   });
 
   it.each(all.map(({ words, command }) => [words, command] as const))(
-    "[L24] %s: help is one line, three examples, then flags",
+    "[L24] the help of %s is one line, three examples, then flags",
     async (words, command) => {
       const help = await runCommandLine([...words.split(" "), "--help"], {});
       const lines = help.out.split("\n");
@@ -161,14 +161,14 @@ describe("every command", () => {
     all.find((one) => one.words === words)?.command.options.some(({ long }) => long === "--dry-run"),
   );
 
-  it("[L25] whatever changes something has --dry-run", () => {
+  it("[L25] every command that changes something on the scheduler has --dry-run, except login and logout", () => {
     const exempt = ["workflows validate", "login", "logout"];
     const changing = Object.entries(examples).filter(([words, { changes }]) => changes !== undefined && !exempt.includes(words));
 
     expect(rehearsed.map(([words]) => words).sort()).toEqual(changing.map(([words]) => words).sort());
   });
 
-  it.each(rehearsed)("[L25] %s --dry-run changes nothing and says what would be done", async (words, { argv }) => {
+  it.each(rehearsed)("[L25] %s --dry-run changes nothing and prints one JSON document", async (words, { argv }) => {
     const end = await api.run(
       [...words.split(" "), "--json", "--dry-run", ...argv.filter((word) => word !== "--yes" && word !== "--detach")],
       { env },
@@ -184,7 +184,7 @@ describe("every command", () => {
   const deeds = Object.entries(examples).filter(([, { argv }]) => argv.includes("--yes"));
 
   it.each(deeds)(
-    "[L26] %s asks, does nothing at a no, and wants --yes where nobody can be asked",
+    "[L26] %s asks for confirmation, changes nothing if the answer is no, and needs --yes where it cannot ask",
     async (words, { argv, changes = [] }) => {
       const bare = [...words.split(" "), ...argv.filter((word) => word !== "--yes")];
       const isChange = ({ name, body }: FakeApi["requests"][number]): boolean =>
@@ -206,7 +206,7 @@ describe("every command", () => {
 });
 
 describe("streams", () => {
-  it("[L23] each line of --json has a cursor", async () => {
+  it("[L23] each fact and log line of runs watch, export and logs --json has a cursor", async () => {
     const fact = (position: number, type: string) => ({ position, type, at: "2026-01-31T12:00:00Z", runId: run, data: {} });
     api.setResponse("listRunEvents", { items: [fact(3, "run.created"), fact(9, "run.succeeded")], nextCursor: null, asOf: 9 });
     const lines = async (...argv: string[]): Promise<Record<string, unknown>[]> =>
@@ -243,22 +243,25 @@ describe("exit codes", () => {
     504: 7,
   };
 
-  it.each(Object.entries(promised))("[L27] an answer of %s ends with %s", async (status, exitCode) => {
-    api.setResponse("getRun", { error: "E.NOT_FOUND", message: "There is no run." }, Number(status));
+  it.each(Object.entries(promised))(
+    "[L27] a response with HTTP status %s ends the command with exit code %s",
+    async (status, exitCode) => {
+      api.setResponse("getRun", { error: "E.NOT_FOUND", message: "There is no run." }, Number(status));
 
-    expect(await api.run(["runs", "show", run])).toMatchObject({
-      exitCode,
-      out: "",
-      err: expect.stringMatching(/^error E\.NOT_FOUND: There is no run\./),
-    });
-  });
+      expect(await api.run(["runs", "show", run])).toMatchObject({
+        exitCode,
+        out: "",
+        err: expect.stringMatching(/^error E\.NOT_FOUND: There is no run\./),
+      });
+    },
+  );
 
-  it("[L27] every fault of the API ends with one of them, and none with 0, 2 or 130", () => {
+  it("[L27] every fault code of the API maps to exit code 1 or 3 to 7, never to 0, 2 or 130", () => {
     for (const code of Object.keys(faultCodes) as FaultCode[])
       expect([1, 3, 4, 5, 6, 7]).toContain(exitCodeForStatus(faultCodes[code].http));
   });
 
-  it("[L27] 2 for words that are wrong, 5 where nobody answers, 1 for a run that failed, 130 for one who was interrupted", async () => {
+  it("[L27] the exit code is 2 for wrong usage, 5 for an unreachable scheduler, 1 for a failed run and 130 for an interrupt", async () => {
     expect(await api.run(["runs", "list", "--filter", "stauts:failed"])).toMatchObject({
       exitCode: 2,
       err: expect.stringContaining("Did you mean status?"),
@@ -288,7 +291,7 @@ describe("exit codes", () => {
   });
 });
 
-it("[L28] -v tells every request and its time on stderr, and never the token", async () => {
+it("[L28] -v prints every request with its duration to stderr, and never the token", async () => {
   const end = await api.run(["runs", "show", run, "-v", "--json"], { env: { ASTRA_TOKEN: "s3cret" } });
 
   expect(end.err).toMatch(new RegExp(`^GET /api/v1/runs/${run} 200 in \\d+ ms\\n$`));

@@ -15,7 +15,7 @@ async function run(...argv: string[]) {
 }
 
 describe("the command line", () => {
-  it("[L4] an unknown command or flag ends with 2 and names the nearest", async () => {
+  it("[L4] an unknown command, an unknown flag or a bad flag value ends with exit code 2 and a hint at what is valid", async () => {
     expect(await run("rnu")).toMatchObject({ exitCode: 2, err: expect.stringContaining("Did you mean run") });
     expect(await run("runs", "list", "--jsno")).toMatchObject({ exitCode: 2, err: expect.stringContaining("--json") });
     expect(await run("runs", "list", "--limit", "0")).toMatchObject({
@@ -29,7 +29,7 @@ describe("the command line", () => {
     });
   });
 
-  it("[L4] wrong words are told as every error is, and with --json as the API's error body", async () => {
+  it("[L4] a usage error is printed in the format of every other error, and with --json as the API's error body", async () => {
     expect((await run("runs", "lst")).err).toMatch(
       /^error E\.REQUEST\.INVALID: unknown command 'lst'\n\(Did you mean one of list, ls\?\)/,
     );
@@ -44,7 +44,7 @@ describe("the command line", () => {
     }
   });
 
-  it("[L4] help ends with 0 and shows examples", async () => {
+  it("[L4] help ends with exit code 0 and shows examples", async () => {
     const help = await run("run", "--help");
 
     expect(help).toMatchObject({ exitCode: 0, err: "" });
@@ -53,19 +53,19 @@ describe("the command line", () => {
     expect(await run("help", "run")).toMatchObject({ exitCode: 0, err: "", out: expect.stringContaining("--detach") });
   });
 
-  it("[L51] says its version", async () => {
+  it("[L51] astra --version prints the version, and run --version still selects a workflow version", async () => {
     expect(await run("--version")).toMatchObject({ exitCode: 0, err: "", out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
     expect(await run("run", "Kept", "--version", "1")).toMatchObject({ exitCode: 5, out: "" });
   });
 
-  it("[L54] a flag that stands before its command is refused with the place where it belongs", async () => {
+  it("[L54] a flag placed before its command is refused with an example of where it belongs", async () => {
     expect(await run("-v", "runs", "list")).toMatchObject({ exitCode: 2, err: expect.stringContaining("astra runs list -v\n") });
     expect((await run("runs", "--url", "http://s", "ls")).err).toContain("astra runs list --url\n");
     expect(JSON.parse((await run("--json", "top")).err).message).toContain("astra top --json");
     expect((await run("--nope", "top")).err).not.toContain("behind");
   });
 
-  it("[L50] nothing reachable ends with 5 for those that watch, too", async () => {
+  it("[L50] top and events, too, end with exit code 5 if the scheduler is unreachable", async () => {
     for (const words of [["top"], ["events"], ["events", "--since", "0"], ["events", "--follow"]])
       expect(await run(...words)).toMatchObject({
         exitCode: 5,
@@ -74,7 +74,7 @@ describe("the command line", () => {
       });
   });
 
-  it("[L2] nothing reachable ends with 5, as words or as JSON", async () => {
+  it("[L2] a command ends with exit code 5 if the scheduler is unreachable, and prints the error as text or as JSON", async () => {
     expect(await run("runs", "list")).toMatchObject({
       exitCode: 5,
       out: "",
@@ -83,14 +83,14 @@ describe("the command line", () => {
     expect(JSON.parse((await run("workers", "list", "--json")).err)).toMatchObject({ error: "E.UNREACHABLE" });
   });
 
-  it("[L4] a file that is missing or no JSON ends with 2 before anything is sent", async () => {
+  it("[L4] a workflow file that does not exist ends astra run with exit code 2 before anything is sent", async () => {
     expect(await run("run", "/nowhere/at/all.json")).toMatchObject({
       exitCode: 2,
       err: expect.stringContaining("cannot be read"),
     });
   });
 
-  it("[L5] doctor looks at node, sqlite, disk and port, and lists the crash points", async () => {
+  it("[L5] astra doctor checks node, sqlite, disk and port, and lists the failpoints", async () => {
     const doctor = JSON.parse((await run("doctor", "--json", "--listen", "127.0.0.1:0")).out);
     const points = JSON.parse((await run("doctor", "--failpoints", "--json")).out);
 
@@ -117,7 +117,7 @@ describe("every command", () => {
   const single = ["run", "why", "events", "top", "open", "login", "logout"].map((name) => [name]);
   const all = [...single, ...Object.entries(groups).flatMap(([noun, verbs]) => verbs.map((verb) => [noun, verb]))];
 
-  it("[L14] exists and has --json, --quiet, --no-color and who to talk to", async () => {
+  it("[L14] every command exists and has --json, --quiet, --no-color, --url, --token and --verbose", async () => {
     for (const words of all) {
       const help = await run(...words, "--help");
 
@@ -127,7 +127,7 @@ describe("every command", () => {
     }
   });
 
-  it("[L14] every list can be printed as a table, a wide table or ids", async () => {
+  it("[L14] every list command can print a table, a wide table or ids", async () => {
     for (const words of all.filter(([, verb]) => verb === "list"))
       expect((await run(...words, "--help")).out).toContain('"table", "wide", "id"');
     expect(await run("runs", "list", "--output", "xml")).toMatchObject({ exitCode: 2 });

@@ -10,7 +10,7 @@ import { showQueue } from "../workers/queue-commands.ts";
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
 describe("looking back", () => {
-  it("[L31] a run is shown as it was at a cursor", async () => {
+  it("[L31] runs show --at shows a run as it was at a log position", async () => {
     const fixture = createCommandFixture({
       getRun: run(runId, { nodes: [] }),
       getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
@@ -22,7 +22,7 @@ describe("looking back", () => {
     expect(fixture.stderr()).toContain("State at log position 7; current state: astra runs show");
   });
 
-  it("[L31] the ledger is read to its end, and something lost or done twice ends with 1", async () => {
+  it("[L31] runs ledger reads the ledger to its end, and ends with exit code 1 if a task was accepted twice", async () => {
     const figures = { accepted: 2, finished: 2, open: 0, attempts: 3, repeated: 1, refusedLate: 0, lost: 0, twice: 0 };
     const pages = [
       { figures, from: 1, to: 9, asOf: 12, next: 9 },
@@ -44,7 +44,7 @@ describe("looking back", () => {
     expect(fixture.stderr()).toContain("0 tasks were lost and 1 were accepted twice");
   });
 
-  it("[L31] two runs differ in states, results, and times that are more than a blink apart", () => {
+  it("[L31] runs diff lists different results and durations of a node, and ignores a small difference in duration", () => {
     const node = (ms: number, more: object) =>
       ({
         nodeId: "n",
@@ -78,7 +78,7 @@ describe("tables", () => {
   ];
   const columns = [{ kind: "id" }, {}, {}] as const;
 
-  it("[L32] are cut to the screen: ids to their unique ends, then the widest cells; where there is room nothing is", () => {
+  it("[L32] a table too wide for the screen shortens ids to unique endings, then its widest cells; a table that fits is unchanged", () => {
     expect(fitTableToWidth(rows, columns, 120)).toEqual(rows);
     expect(fitTableToWidth(rows, columns, 60)[1]).toEqual(["1aa3f763", "running", "A workflow with a rather long name"]);
     const narrow = fitTableToWidth(rows, columns, 40);
@@ -97,7 +97,7 @@ describe("tables", () => {
 });
 
 describe("one thing", () => {
-  it("[L34] a queue is shown by its node type with what it needs and who is kept from it", async () => {
+  it("[L34] queues show finds a queue by its node type and shows what it needs and which workers cannot take its tasks", async () => {
     const blocked = {
       queue: "q",
       waiting: 4,
@@ -119,7 +119,7 @@ describe("one thing", () => {
     });
   });
 
-  it("[L34] open prints the address of a run, a worker or a workflow, and the first page where there is none for it", async () => {
+  it("[L34] astra open prints the URL of a run, worker or workflow, and the start page's URL if that page does not exist", async () => {
     const fixture = createCommandFixture({
       listRuns: { items: [run(runId)], nextCursor: null },
       listWorkers: { items: [{ id: "w-1", instanceId: "i-1" }], nextCursor: null },
@@ -143,7 +143,7 @@ describe("one thing", () => {
     await expect(openPage(context(true), { id: "w" })).rejects.toMatchObject({ exitCode: 2 });
   });
 
-  it("[L23] a bench is one document: its figures where it gives data, its lines where it gives words", () => {
+  it("[L23] a bench result is one document with the figures of JSON lines and the other lines as text", () => {
     const end = { exitCode: 0, tookMs: 5 };
 
     expect(formatBenchResult(["postgres", "--tasks", "9"], ["load 1", '{"a":1}'], end)).toEqual({

@@ -17,7 +17,7 @@ afterAll(() => api.close());
 const complete = async (...words: string[]): Promise<string[]> =>
   (await api.run(["complete-words", "--", ...words])).out.split("\n").filter(Boolean);
 
-it("[L35] completes commands, flags and the values of flags", async () => {
+it("[L35] shell completion offers commands, flags and the values of flags", async () => {
   expect(await complete("ru")).toEqual(["run", "runs"]);
   expect(await complete("runs", "")).toEqual(expect.arrayContaining(["cancel", "diff", "list", "show"]));
   expect(await complete("runs", "ls", "--st")).toEqual(["--status"]);
@@ -27,7 +27,7 @@ it("[L35] completes commands, flags and the values of flags", async () => {
   expect(await complete("complete-w")).toEqual([]);
 });
 
-it("[L35] completes ids and names that live on the scheduler, and offers nothing where nobody answers", async () => {
+it("[L35] shell completion offers ids and names from the scheduler, and nothing if the scheduler is unreachable", async () => {
   expect(await complete("runs", "show", "")).toEqual([sampleId]);
   expect(await complete("runs", "diff", "x", sampleId.slice(0, 4))).toEqual([sampleId]);
   expect(await complete("workers", "drain", "")).toEqual(["i-3", "two words", "w-1"]);
@@ -40,7 +40,7 @@ it("[L35] completes ids and names that live on the scheduler, and offers nothing
   });
 });
 
-it("[L62] completes values behind = and behind commas, and what is begun with a quote", async () => {
+it("[L62] shell completion completes values after = and after commas, and words that begin with a quote", async () => {
   expect(await complete("runs", "list", "--status", "fa")).toEqual(["failed"]);
   expect(await complete("runs", "list", "--status=fa")).toEqual(["--status=failed"]);
   expect(await complete("events", "--topics", "run,wire.")).toEqual(["run,wire.frame"]);
@@ -49,7 +49,7 @@ it("[L62] completes values behind = and behind commas, and what is begun with a 
   expect(await complete("workers", "drain", '"two w')).toEqual(["two words"]);
 });
 
-it("[L62] completes keys and values of a query line, word by word", async () => {
+it("[L62] shell completion completes the keys and values of a --filter query, term by term", async () => {
   const filter = (line: string, page = "runs"): Promise<string[]> => complete(page, "list", "--filter", line);
 
   expect(await filter("st")).toEqual(["status:"]);
@@ -65,7 +65,7 @@ it("[L62] completes keys and values of a query line, word by word", async () => 
   expect(await complete("runs", "list", "--filter=status:ca")).toEqual(["--filter=status:cancelled"]);
 });
 
-it("[L62] completes the flags of scheduler and worker, and the values that can be counted", async () => {
+it("[L62] shell completion offers the flags of scheduler and worker, and the values of flags with a fixed set of values", async () => {
   expect(await complete("scheduler", "--log")).toEqual(["--log-level"]);
   expect(await complete("scheduler", "--log-level", "wa")).toEqual(["warn"]);
   expect(await complete("worker", "--packages")).toEqual(["--packages-dir"]);
@@ -75,13 +75,15 @@ it("[L62] completes the flags of scheduler and worker, and the values that can b
 
 const isThere = (shell: string): boolean => spawnSync(shell, ["-c", "exit 0"]).status === 0;
 
-it.for(shells)("[L35] the script of %s is one that its shell reads", (shell, { skip }) => {
+it.for(shells)("[L35] the completion script for %s passes its shell's syntax check", (shell, { skip }) => {
   skip(!isThere(shell), `${shell} is not on this machine`);
 
   expect(spawnSync(shell, ["-n"], { input: completionScript(shell) })).toMatchObject({ status: 0 });
 });
 
-it("[L35] [L55] bash offers what it is answered, quoted as it was begun, asked with the words up to the cursor", ({ skip }) => {
+it("[L35] [L55] bash completion passes on the words up to the cursor, and offers the answers quoted the way the word was begun", ({
+  skip,
+}) => {
   skip(!isThere("bash"), "bash is not on this machine");
   const asking = `astra() { local IFS=' '; printf '%s\\n' "$*" "two words"; }
 ask() { COMP_WORDS=(astra runs show "$1" later); COMP_CWORD=3; _astra; printf '%s|' "\${COMPREPLY[@]}"; echo; }
@@ -94,7 +96,9 @@ ask 7c; ask 'two\\ w'; ask '"two w'; ask ''`;
   expect(answer.stdout).toBe(`${quoted("7c")}|\n${quoted("two w")}|\n${asked}two w|two words|\n${quoted("")}|\n`);
 });
 
-it("[L62] bash puts words together that it breaks at : and =, and takes the beginning off the answers", ({ skip }) => {
+it("[L62] bash completion rejoins words that bash splits at : and =, and strips the prefix already typed from the answers", ({
+  skip,
+}) => {
   skip(!isThere("bash"), "bash is not on this machine");
   const asking = `astra() { printf '%s|' "$@" >&2; printf '%s\\n' status:failed --filter=status:failed; }
 ask() { COMP_WORDS=(astra "$@"); COMP_CWORD=$#; _astra; printf '%s|' "\${COMPREPLY[@]}"; echo; }

@@ -7,7 +7,7 @@ const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const nodeId = "11111111-1111-4111-8111-111111111111";
 
 describe("what has happened", () => {
-  it("[L58] the audit names users where they may be listed, else oneself, and is asked by name or id", async () => {
+  it("[L58] audit list shows all user names if users may be listed, else only the caller's own, and filters by user name or id", async () => {
     const entry = (actorId?: string) => ({
       eventId: "e",
       createdAt: "2026-01-01T00:00:00Z",
@@ -48,25 +48,22 @@ describe("what has happened", () => {
     ["wire", "events of wire are not stored; those sent meanwhile are lost", "events sent meanwhile are lost"],
     ["run,worker", "no stored event is lost", "no stored event was lost (heartbeats and frames are not stored)"],
     ["run,node", "no event is lost", "no event was lost"],
-  ] as const)(
-    "[L60] over a lost connection events of %s promise what the log keeps, and no more",
-    async ([topics, lost, back]) => {
-      const fixture = createCommandFixture({
-        async *events({ onState }: { onState: (state: "open" | "lost", why: Error | null) => void }) {
-          onState("open", null);
-          onState("lost", new Error("away"));
-          onState("open", null);
-          yield* [];
-        },
-      });
+  ] as const)("[L60] after a lost connection, events of %s promise only what the log stores", async ([topics, lost, back]) => {
+    const fixture = createCommandFixture({
+      async *events({ onState }: { onState: (state: "open" | "lost", why: Error | null) => void }) {
+        onState("open", null);
+        onState("lost", new Error("away"));
+        onState("open", null);
+        yield* [];
+      },
+    });
 
-      await streamEvents(fixture.context, { follow: true, topics });
+    await streamEvents(fixture.context, { follow: true, topics });
 
-      expect(fixture.stderr()).toBe(`the scheduler at http://s does not answer; reconnecting, ${lost}\nReconnected; ${back}.\n`);
-    },
-  );
+    expect(fixture.stderr()).toBe(`the scheduler at http://s does not answer; reconnecting, ${lost}\nReconnected; ${back}.\n`);
+  });
 
-  it("[L20] the audit is read on over short pages until there are as many as were asked for", async () => {
+  it("[L20] audit list reads on over short pages until it has as many entries as requested", async () => {
     const entry = (eventId: string) => ({
       eventId,
       createdAt: "2026-01-01T00:00:00Z",
@@ -89,7 +86,7 @@ describe("what has happened", () => {
     expect(fixture.stderr()).toBe("More items exist. Show them with --limit 4.\n");
   });
 
-  it("[L50] events end with the fault where nobody was ever there, and a look back does so where it breaks off", async () => {
+  it("[L50] events fails if it never reached the scheduler, and events without --follow also fails if the connection breaks", async () => {
     type Watching = { onState: (state: "open" | "lost", why: Error | null) => void };
     const away = new Error("away");
     const never = createCommandFixture({
@@ -114,7 +111,7 @@ describe("what has happened", () => {
     expect(broken.stderr()).toContain("reconnecting, no stored event is lost");
   });
 
-  it("[L20] events are one line each with their cursor first, as JSON with a cursor of its own", async () => {
+  it("[L20] events prints one line per event with its cursor first, and with --json a document with a cursor field", async () => {
     const event = {
       version: "v1",
       id: "7",
@@ -134,7 +131,7 @@ describe("what has happened", () => {
     expect(fixture.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
   });
 
-  it("[L20] an event that is in no log has the cursor of the last one that is, and the filter is the stream's own", async () => {
+  it("[L20] events prints an event that is not stored with the last known cursor, and passes its filter on to the stream", async () => {
     const event = (id: string | undefined) => ({
       type: "worker.heartbeat",
       scope: {},

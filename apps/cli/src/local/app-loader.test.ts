@@ -15,7 +15,7 @@ const importSimulator = () => import("@astraflow/sim");
 type CampaignOptions = Parameters<Awaited<ReturnType<typeof importSimulator>>["runCampaign"]>[0];
 type Mutant = NonNullable<CampaignOptions["plant"]>;
 
-it("[L64] what the CLI uses of the simulator is what the simulator exports", async () => {
+it("[L64] the simulator exports everything the CLI uses of it", async () => {
   const simulator: SimulatorModule<CampaignOptions["profile"], Mutant> = await importSimulator();
   // Optional options: the compiler would accept a name that the simulator does not know.
   const optionNames: readonly (keyof CampaignOptions)[] = [] as readonly (keyof CampaignRequest<string, string>)[];
@@ -25,7 +25,7 @@ it("[L64] what the CLI uses of the simulator is what the simulator exports", asy
   expect(optionNames).toEqual([]);
 });
 
-it("[L64] what the CLI uses of the scheduler and the worker is what they export", async () => {
+it("[L64] the scheduler and the worker export everything the CLI uses of them", async () => {
   const scheduler: SchedulerModule & { schedulerCommand: AppCommand } = await import("@astraflow/scheduler");
   const worker: { workerCommand: AppCommand } = await import("@astraflow/worker");
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { createCommandFixture } from "../testing/command-fixture.ts";
 import { runBench } from "./bench-command.ts";
 
-it("[L63] a bench that is asked for data gives the figures of its lines by name, in one document", async () => {
+it("[L63] astra bench --json prints one document with the figures of the bench by name", async () => {
   const fixture = createCommandFixture({});
   const args = ["chain", "--part", "list", "--runs-stored", "50", "--pages", "1"];
 

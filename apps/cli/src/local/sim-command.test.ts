@@ -13,7 +13,7 @@ async function runSimCommand(...argv: string[]) {
 }
 
 describe("astra sim", () => {
-  it("[X46] plays a range of seeds, says what happened and ends with 0", async () => {
+  it("[X46] astra sim runs a range of seeds, prints a summary and ends with exit code 0", async () => {
     const { exitCode, out } = await runSimCommand("--seeds", "1..3", "--twice");
 
     expect(exitCode).toBe(0);
@@ -21,7 +21,7 @@ describe("astra sim", () => {
     expect(out).toMatch(/no violations\n$/);
   });
 
-  it("[X46] gives one line of data a seed and a summary with --json", async () => {
+  it("[X46] astra sim --json prints one line of data per seed and a summary", async () => {
     const { exitCode, out } = await runSimCommand("--seeds", "1..2", "--profile", "calm", "--json");
 
     const [first, second, summary] = out
@@ -34,14 +34,14 @@ describe("astra sim", () => {
     expect(summary).toMatchObject({ summary: true, seeds: 2, profile: "calm", violations: [], neverStruck: [] });
   });
 
-  it("[X57] plays sessions with every resume refused", async () => {
+  it("[X57] astra sim --refuse-resume runs sessions with every resume refused, without violations", async () => {
     const { exitCode, out } = await runSimCommand("--seeds", "1..3", "--profile", "session", "--refuse-resume");
 
     expect(exitCode).toBe(0);
     expect(out).toMatch(/no violations\n$/);
   });
 
-  it("[X46] expects a planted bug to be caught, and says in which seed", async () => {
+  it("[X46] astra sim expects a mutant to be caught and reports the seed, and ends with exit code 1 if it is not caught", async () => {
     const caught = await runSimCommand("--seeds", "6..500", "--plant", "requeue-forgets-fence");
     const missed = await runSimCommand("--seeds", "1..1", "--profile", "calm", "--plant", "ack-before-commit");
 
@@ -53,7 +53,7 @@ describe("astra sim", () => {
     expect(missed).toMatchObject({ exitCode: 1, err: expect.stringContaining("was not caught in 1 seeds") });
   });
 
-  it("[X46] tells the story of one seed", async () => {
+  it("[X46] astra sim --story prints the trace of one seed", async () => {
     const { exitCode, out } = await runSimCommand("--seed", "3", "--story");
 
     expect(exitCode).toBe(0);
@@ -61,7 +61,7 @@ describe("astra sim", () => {
     expect(out).toContain("phase end");
   });
 
-  it("[X46] ends with 2 where it is asked for what does not exist", async () => {
+  it("[X46] astra sim ends with exit code 2 for a bad seed range, an unknown profile or mutant, or flags that contradict", async () => {
     expect(await runSimCommand("--seeds", "9..3")).toMatchObject({ exitCode: 2, err: expect.stringContaining("is not a range") });
     expect(await runSimCommand("--profile", "sunny")).toMatchObject({
       exitCode: 2,
@@ -79,7 +79,7 @@ describe("astra sim", () => {
     });
   });
 
-  it("[X46] shows a bar on a terminal and plain words in a pipe", () => {
+  it("[X46] astra sim shows a progress bar on a terminal and plain text in a pipe", () => {
     const count = { seeds: 50, total: 200, violations: 1, simulatedMs: 7_200_000, events: 9 };
     const open = (isTTY: boolean) => {
       const output = { write: () => true, isTTY };

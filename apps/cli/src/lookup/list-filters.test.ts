@@ -6,7 +6,7 @@ import { createCommandFixture, sampleRun as run } from "../testing/command-fixtu
 
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
 describe("filters", () => {
-  it("[L29] are read into the API's own words, with times before now", async () => {
+  it("[L29] a list filter is translated into the API's query parameters, with relative times made absolute", async () => {
     const fixture = createCommandFixture(
       {
         listRuns: { items: [], nextCursor: null },
@@ -24,7 +24,7 @@ describe("filters", () => {
     expect(fixture.stderr()).toContain("No run matches the filter");
   });
 
-  it("[L29] [A377] by worker are asked of the API, page after page, in lists and in bulk", async () => {
+  it("[L29] [A377] a filter by worker is evaluated by the API, page after page, in lists and in bulk changes", async () => {
     const fixture = createCommandFixture(
       {
         // A page may come short.
@@ -59,7 +59,7 @@ describe("filters", () => {
     );
   });
 
-  it("[L30] a saved view is a filter by name, whose words the filter may replace; saved again it is replaced", async () => {
+  it("[L30] a saved view is a named filter whose terms --filter can override, and saving it again replaces it", async () => {
     const view = {
       viewId: "v",
       name: "late ones",

@@ -8,7 +8,7 @@ const items = [
 ];
 const find = (nameOrId: string) => findByNameOrId(nameOrId, items, "workflow", "astra workflows list").id;
 
-it("[L14] a thing is found by its id, the beginning or end of it, or its name, while that is unique", () => {
+it("[L14] an item is found by its id, the beginning or end of its id, or its name, if that is unique", () => {
   expect(find("0200")).toBe("0200ffff-cccc");
   expect(find("bbbb")).toBe("0199a2c4-bbbb");
   expect(find("welcome j")).toBe("0199a2c4-aaaa");
@@ -16,7 +16,7 @@ it("[L14] a thing is found by its id, the beginning or end of it, or its name, w
   expect(() => find("welcome")).toThrow(/matches 2 workflows: 0199a2c4-aaaa \(Welcome Journey\)/);
 });
 
-it("[L14] what does not exist is answered with 3 and the nearest word there is", () => {
+it("[L14] a name that matches nothing ends with exit code 3 and suggests the nearest existing name", () => {
   expect(() => find("Mop")).toThrow(
     expect.objectContaining({ exitCode: 3, message: 'No workflow "Mop" found. Did you mean "Map"?' }),
   );

@@ -15,7 +15,7 @@ function openTerminalFixture(isTTY: boolean, more: { isQuiet?: boolean; env?: Re
   return { terminal, written };
 }
 
-it("[L1] [L52] a picture is redrawn in place from its left edge, and words that come meanwhile stand above it", () => {
+it("[L1] [L52] the terminal redraws a live view in place from the left edge, and prints messages above it", () => {
   const { terminal, written } = openTerminalFixture(true);
 
   terminal.draw(["one", "two"]);
@@ -36,7 +36,7 @@ it("[L1] [L52] a picture is redrawn in place from its left edge, and words that 
   );
 });
 
-it("[L14] a pipe gets no picture and no colour, NO_COLOR and TERM=dumb take colours away, --quiet takes words away", () => {
+it("[L14] a pipe gets no live view and no colour, NO_COLOR removes colours, TERM=dumb is not interactive, --quiet hides messages", () => {
   const pipe = openTerminalFixture(false);
   pipe.terminal.draw(["one"]);
   pipe.terminal.info(pipe.terminal.colors.red("words"));
@@ -53,7 +53,7 @@ it("[L14] a pipe gets no picture and no colour, NO_COLOR and TERM=dumb take colo
   expect(quiet.written).toEqual({ out: "data\n", err: "" });
 });
 
-it("[L1] columns are as wide as what is seen, and foreign text moves no cursor", () => {
+it("[L1] table columns are as wide as their visible text, and control characters in foreign text are removed", () => {
   const { colors } = openTerminalFixture(true).terminal;
 
   expect(
@@ -65,7 +65,7 @@ it("[L1] columns are as wide as what is seen, and foreign text moves no cursor",
   expect(stripControlCharacters("a\u001b[2J\nb\u009b")).toBe("a [2J b ");
 });
 
-it("[L1] a table with Hangul and emoji keeps its columns, and a row that is cut is never wider than the screen", () => {
+it("[L1] a table with Hangul and emoji keeps its columns aligned, and a shortened row is never wider than the screen", () => {
   const rows = [
     ["WORKFLOW", "STATUS"],
     ["환영 메일 보내기", "running"],

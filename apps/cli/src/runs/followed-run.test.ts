@@ -21,7 +21,7 @@ const event = (id: string, data: EventData): ServerEvent =>
     data,
   }) as ServerEvent;
 
-it("[L1] events make of a reading what a later reading would say", () => {
+it("[L1] applying events to a followed run gives the state that a later read of the run would return", () => {
   let state = mergeFreshRun(run());
   const tell = (id: string, data: EventData) => {
     state = applyRunEvent(state, event(id, data)).after;
@@ -54,7 +54,7 @@ it("[L1] events make of a reading what a later reading would say", () => {
   expect(state.run).toMatchObject({ status: "succeeded", finishedAt: "2026-01-01T00:00:02Z" });
 });
 
-it("[L1] an event that the reading knows already changes nothing, but what it printed is kept", () => {
+it("[L1] an event already contained in the read state of a run changes nothing, but its printed output is kept", () => {
   const first = mergeFreshRun(run({ nodes: [{ nodeId: "n", taskId: "r.0", status: "running" }] }));
   const append = (id: string, text: string) =>
     event(id, {

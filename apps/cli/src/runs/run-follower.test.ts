@@ -29,7 +29,7 @@ const event = (id: string, data: EventData): ServerEvent =>
   }) as ServerEvent;
 const node = { runId: "r", nodeId: "n", taskId: "r.0" };
 
-it("[L8] follows the events after its reading, one line a change, over a lost connection, to the end with its error", async () => {
+it("[L8] the run follower prints one line per change after its first read, over a lost connection, to the end with its error", async () => {
   const freshness = [run("running"), run("failed", { asOf: 9, error: { code: "E.X", message: "bad" } })];
   const fixture = createCommandFixture({
     getRunDefinition: workflow,
@@ -62,7 +62,7 @@ it("[L8] follows the events after its reading, one line a change, over a lost co
   ]);
 });
 
-it("[L8] a run that is over already is told at once", async () => {
+it("[L8] the run follower prints the result of a run that has already ended at once", async () => {
   const endController = run("succeeded", { nodes: [{ nodeId: "n", taskId: "r.0", status: "succeeded", workerName: "w" }] });
   const fixture = createCommandFixture({ getRunDefinition: workflow, getRun: endController });
   const { client, terminal, signal } = fixture.context;
@@ -72,7 +72,7 @@ it("[L8] a run that is over already is told at once", async () => {
   expect(fixture.stderr()).toBe("Say · succeeded · w\nrun r succeeded\n");
 });
 
-it("[L1] the facts themselves come as JSON lines with their cursor", async () => {
+it("[L1] the run follower prints the facts of a run as JSON lines with their cursor", async () => {
   const fact = (position: number, type: string) => ({ position, type, at: "x", runId: "r", data: {} });
   const fixture = createCommandFixture({
     getRun: run("succeeded"),
@@ -89,7 +89,7 @@ it("[L1] the facts themselves come as JSON lines with their cursor", async () =>
   expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["1", "3"]);
 });
 
-it("[L8] where the end of a run is among the events that are gone, it is read from the run", async () => {
+it("[L8] the run follower reads the end of a run from the run itself if its event is no longer stored", async () => {
   const freshness = [run("running"), run("succeeded"), run("succeeded")];
   const fixture = createCommandFixture({
     getRunDefinition: workflow,

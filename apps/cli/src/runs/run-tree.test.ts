@@ -58,7 +58,7 @@ const renderTree = (nodes: RunNodeStatus[], rows?: number): string[] =>
   }).map((line) => line.replace(/ +$/, ""));
 
 describe("the tree of a run", () => {
-  it("[L15] iterations stand below their container with what is in them, and are counted on its line", () => {
+  it("[L15] the run tree shows iterations and their nodes below their container, and counts them on its line", () => {
     const lines = renderTree([
       task("0", "running"),
       task("0*0/0", "succeeded"),
@@ -78,7 +78,7 @@ describe("the tree of a run", () => {
     expect(lines[5]).toContain("20 %");
   });
 
-  it("[L15] middlewares and further calls stand below their host", () => {
+  it("[L15] the run tree shows middlewares and further calls below their host", () => {
     const [outer, inner] = plan.nodes[1]?.chain ?? [];
     const lines = renderTree([
       task("1", "running"),
@@ -98,7 +98,7 @@ describe("the tree of a run", () => {
     ]);
   });
 
-  it("[L15] what does not fit on the screen is counted; what runs or failed is shown before what is done or waits", () => {
+  it("[L15] the run tree counts what does not fit on the screen, and shows running and failed nodes before done and waiting ones", () => {
     const nodes = [task("0", "running")];
     for (let frame = 0; frame < 40; frame += 1) nodes.push(task(`0*${frame}`, "succeeded"), task(`0*${frame}/0`, "succeeded"));
     nodes.push(task("0*39/1", "failed", { error: { code: "E.X", message: "bad" } }));
@@ -111,7 +111,7 @@ describe("the tree of a run", () => {
     expect(lines.at(-2)).toMatch(/^… {2}\d+ more done, \d+ more wait$/);
   });
 
-  it("[L15] a change inside is told with the way to it", () => {
+  it("[L15] a change of a nested task is printed with the path to it", () => {
     const [, inner] = plan.nodes[1]?.chain ?? [];
 
     expect(describeTaskPath(plan, "0*2/1")).toBe("Each › #2 › Second");

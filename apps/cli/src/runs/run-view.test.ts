@@ -47,7 +47,7 @@ const options = {
 };
 
 describe("the picture of a run", () => {
-  it("[L1] shows each node with shape, word, progress, attempt, worker and last words", () => {
+  it("[L1] the run view shows each node with symbol, status, progress, attempt, worker and last message", () => {
     const lines = renderRun(
       run([
         node("first", {
@@ -75,7 +75,7 @@ describe("the picture of a run", () => {
     expect(lines[3]).toBe("running · 1 of 3 done · run r · http://127.0.0.1:8080");
   });
 
-  it("[L1] never lets a label or message move the cursor, and never wraps", () => {
+  it("[L1] the run view lets no label or message move the cursor, and never wraps a line", () => {
     const lines = renderRun(
       run([node("first", { status: "failed", error: { code: "E.X", message: "bad\u001b[2J\nnews" } })]),
       workflow,
@@ -89,7 +89,7 @@ describe("the picture of a run", () => {
 });
 
 describe("the changes of a run", () => {
-  it("[L1] are one line each, and none where nothing changed", () => {
+  it("[L1] the changes between two states of a run are one line each, and none if nothing changed", () => {
     const before = run([node("first", { status: "running", attempt: 1, workerName: "w-1" }), node("second", {})]);
     const after = run([node("first", { status: "succeeded", attempt: 1, workerName: "w-1" }), node("second", {})], {
       status: "failed",

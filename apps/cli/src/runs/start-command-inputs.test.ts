@@ -24,14 +24,14 @@ const words = { input: [], pin: [], label: [] };
 const inputs = (...input: string[]) =>
   applyInputFlags(workflow, { ...words, input }).workflow?.nodes.map(({ parameters }) => parameters);
 
-it("[L16] an input sets the parameter of the node it names, or of the only one that has it and is not fed by another node", () => {
+it("[L16] --input sets a parameter of the node it names, or of the only node that has it and gets it from no other node", () => {
   expect(inputs("text=hello")).toMatchObject([{ text: "hello", to: "x" }, { to: "y" }]);
   expect(inputs("to=z")).toMatchObject([{ to: "z" }, { to: "y" }]);
   expect(inputs("send.to=z", "mail.subject=7")).toMatchObject([{ to: "x" }, { to: "z", mail: { subject: 7 } }]);
   expect(applyInputFlags(workflow, words)).toEqual({});
 });
 
-it("[L16] an input that fits no node or several, and a pair without a name, end with 2 before anything is sent", () => {
+it("[L16] an --input that matches no node, a pair without a name and a bad --pin are refused before anything is sent", () => {
   expect(() => inputs("txet=1")).toThrow(
     expect.objectContaining({ exitCode: 2, message: expect.stringContaining("mean text?") }),
   );
@@ -40,7 +40,7 @@ it("[L16] an input that fits no node or several, and a pair without a name, end 
   expect(() => applyInputFlags(workflow, { ...words, from: "Nowhere" })).toThrow(expect.objectContaining({ exitCode: 3 }));
 });
 
-it("[L16] pins, from and to name nodes by label", () => {
+it("[L16] --pin, --from and --to accept node labels", () => {
   expect(applyInputFlags(workflow, { ...words, pin: ['write={"text":"b"}'], from: "Send", to: "send", label: ["a=b"] })).toEqual({
     pins: { [uuid(1)]: { text: "b" } },
     from: uuid(2),

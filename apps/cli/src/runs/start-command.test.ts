@@ -17,7 +17,7 @@ const workflow = (edges: unknown[] = []) => ({
   edges,
 });
 
-it("[L6] a file holds a workflow or a whole request", () => {
+it("[L6] a file for astra run contains a workflow or a whole run request", () => {
   expect(parseRunRequest(JSON.stringify(workflow()), "f").clientId).toBe("astra-cli");
   expect(parseRunRequest(JSON.stringify({ workflow: workflow(), clientId: "me", priority: 2 }), "f")).toMatchObject({
     clientId: "me",
@@ -25,7 +25,7 @@ it("[L6] a file holds a workflow or a whole request", () => {
   });
 });
 
-it("[L6] a workflow that cannot run is refused here, with every problem, before it is sent", () => {
+it("[L6] astra run refuses a workflow that cannot run, with its problems, before it is sent", () => {
   const edges = [
     { id: "e", source: { node: nodeId, port: "x" }, target: { node: "33333333-3333-4333-8333-333333333333", port: "y" } },
   ];
@@ -37,7 +37,7 @@ it("[L6] a workflow that cannot run is refused here, with every problem, before 
   );
 });
 
-it("[L6] a submission whose reply is lost is sent again under the same key, and the person hears of it once", async () => {
+it("[L6] astra run resends a submission whose reply was lost under the same key, and reports that once", async () => {
   const keys: string[] = [];
   const away = (reason: string) =>
     new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message: "away", details: { reason } });

@@ -46,6 +46,6 @@ const rows: [code: string, facts: JsonObject, said: string][] = [
   ["toString", { a: "\u001b[2J", b: [1] }, "a= [2J b=[1]"],
 ];
 
-it.each(rows)("[L59] says %s in words for people", (code, facts, said) => {
+it.each(rows)("[L59] astra why explains the reason %s in plain language", (code, facts, said) => {
   expect(explainReason(code, facts, place)).toBe(said);
 });

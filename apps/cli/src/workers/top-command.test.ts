@@ -48,7 +48,7 @@ const moment: FleetSnapshot = {
 const plain = { paint: new Proxy({}, { get: () => (text: string) => text }) as never };
 
 describe("top", () => {
-  it("[L33] fits fleet, runs and queues on the screen and counts what it leaves out", () => {
+  it("[L33] top fits fleet, runs and queues on the screen and counts what it leaves out", () => {
     for (const [columns, rows] of [
       [80, 24],
       [160, 50],
@@ -66,7 +66,7 @@ describe("top", () => {
     expect(text).not.toContain("\u001b");
   });
 
-  it("[L33] [L50] is rows in a pipe and one document a look as data; it waits for a scheduler that goes away, not for one it never saw", async () => {
+  it("[L33] [L50] top prints rows in a pipe and one document per poll with --json, and waits only for a scheduler it has reached before", async () => {
     expect(formatTopRows(moment)[0]).toMatch(/^2026-01-31T12:00:00\.000Z\tfleet\t/);
     expect(formatTopRows(moment)).toHaveLength(1 + 2 + 30 + 1);
     const stopping = new AbortController();
@@ -96,7 +96,7 @@ describe("top", () => {
     await expect(showTop(fixture.context, { once: false, every: 1 })).rejects.toMatchObject({ exitCode: 5 });
   });
 
-  it("[L61] ends with 0 at the key q where there is a picture, and listens to no key elsewhere", async () => {
+  it("[L61] top ends with exit code 0 on the key q in a live view, and reads no keys otherwise", async () => {
     const answers = {
       getScaling: moment.scaling,
       listWorkers: { items: moment.workers, nextCursor: null },

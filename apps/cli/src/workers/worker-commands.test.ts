@@ -22,7 +22,7 @@ const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Wor
 });
 const workers = [worker("berlin", "aaa-1"), worker("berlin-2", "bbb-2"), worker("tokyo", "abc-3")];
 
-it("[L7] a worker is found by name or instance id, shortened while unique", () => {
+it("[L7] a worker is found by its name or instance id, or by the beginning of either if it is unique", () => {
   expect(findWorker("berlin", workers).instanceId).toBe("aaa-1");
   expect(findWorker("bbb", workers).id).toBe("berlin-2");
   expect(findWorker("to", workers).id).toBe("tokyo");
@@ -30,7 +30,7 @@ it("[L7] a worker is found by name or instance id, shortened while unique", () =
   expect(() => findWorker("paris", workers)).toThrow(/No worker "paris" found/);
 });
 
-it("[L7] of several workers with one name the one that is there is meant, and none where that is not clear", () => {
+it("[L7] a name shared by several workers means the connected one, and is refused if several are connected", () => {
   const there = worker("oslo", "o-1", { connected: true });
   const gone = worker("oslo", "o-2", { connected: false, status: "lost" });
 
@@ -99,7 +99,7 @@ function createContext(json = false) {
 }
 
 describe("astra workers", () => {
-  it("[L7] lists the workers of every page", async () => {
+  it("[L7] workers list shows the workers of every page", async () => {
     const { place: context, out } = createContext();
 
     expect(await listWorkers(context, {})).toBe(0);
@@ -112,7 +112,7 @@ describe("astra workers", () => {
     ).toEqual(["berlin", "berlin-2", "tokyo"]);
   });
 
-  it("[L7] shows one worker, and all that is known of it, in words that move no cursor", async () => {
+  it("[L7] workers show and diagnose print one worker's details without control characters", async () => {
     const shown = createContext();
     await showWorker(shown.place, { worker: "tok" });
     expect(shown.out()).toMatch(/^worker +tokyo\ninstance +abc-3\nstate +online\n/);
@@ -131,7 +131,7 @@ describe("astra workers", () => {
     expect(diagnosed.out()).not.toContain("\u001b");
   });
 
-  it("[L7] drains, undrains and kicks by instance id", async () => {
+  it("[L7] workers drain, undrain and kick send the instance id of the worker", async () => {
     const { place: context, done, out } = createContext();
 
     await drainWorker(context, { worker: "tokyo" });
@@ -146,7 +146,7 @@ describe("astra workers", () => {
     expect(out()).toMatch(/tokyo is draining.*\ntokyo gets new tasks again\nThe session of tokyo ends/);
   });
 
-  it("[L7] answers with data where --json asks for it", async () => {
+  it("[L7] workers list, show, diagnose and kick print JSON with --json", async () => {
     for (const act of [listWorkers, showWorker, diagnoseWorker, kickWorker]) {
       const { place: context, out } = createContext(true);
       await act(context, { worker: "tok" });

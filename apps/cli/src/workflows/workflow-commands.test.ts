@@ -42,7 +42,7 @@ writeFileSync(file, JSON.stringify(workflow));
 const found = { listWorkflows: { items: [kept], nextCursor: null, asOf: 1 } };
 const fine = { isValid: true, problems: [], asOf: 1 };
 
-it("[L21] a workflow is pulled into a file and pushed back, with --base only onto the revision it was made on", async () => {
+it("[L21] a workflow is pulled into a file and pushed back, and push --base replaces only that revision", async () => {
   const fixture = createCommandFixture({
     ...found,
     getDraft: draft,
@@ -65,7 +65,7 @@ it("[L21] a workflow is pulled into a file and pushed back, with --base only ont
   expect(fixture.stdout()).toContain(`${id} revision 6\n`);
 });
 
-it("[L21] a file that cannot run ends with 1 and its problems, one that is no workflow with 2", async () => {
+it("[L21] workflows validate ends with exit code 1 and the problems of a workflow, and with 2 for a file that is no workflow", async () => {
   const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
   const fixture = createCommandFixture({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
 
@@ -76,7 +76,7 @@ it("[L21] a file that cannot run ends with 1 and its problems, one that is no wo
   await expect(validateWorkflow(fixture.context, { file: join(folder, "bad.json") })).rejects.toMatchObject({ exitCode: 2 });
 });
 
-it("[L21] versions are published, compared and rolled back to", async () => {
+it("[L21] workflow versions are published, compared and rolled back to", async () => {
   const fixture = createCommandFixture({
     ...found,
     publishVersion: { workflowId: id, version: 3 },
@@ -104,7 +104,7 @@ it("[L21] versions are published, compared and rolled back to", async () => {
   expect(fixture.stdout().match(/node Say changed: parameters\.text/g)).toHaveLength(2);
 });
 
-it("[L16] a kept workflow is started by name; with inputs what is sent is the workflow they made of it", async () => {
+it("[L16] astra run starts a stored workflow by name, and with --input sends the changed workflow itself", async () => {
   const flags = { detach: true, key: "k", input: [], pin: [], label: [] };
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
   const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref }, { json: true });
@@ -122,7 +122,7 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
   ]);
 });
 
-it("[L16] a dry run shows what would run, and ends with 1 where something stands in its way", async () => {
+it("[L16] astra run --dry-run shows what would run, and ends with exit code 1 if there are problems", async () => {
   const plan = {
     dryRun: true,
     nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
@@ -135,7 +135,7 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
   expect(fixture.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
 });
 
-it("[L36] a run that lacks only packages which nobody has brought is refused with the way to start it all the same", async () => {
+it("[L36] a run refused only because no worker has its packages suggests --allow-unknown, other refusals do not", async () => {
   const flags = { detach: true, key: "k", input: [], pin: [], label: [] };
   const refused = (path: string) =>
     new CliFailure(1, { error: "E.WORKFLOW.INVALID", message: "no", details: { problems: [{ path, message: "no" }] } });

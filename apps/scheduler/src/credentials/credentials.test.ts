@@ -35,7 +35,7 @@ function createFixture() {
   return { file, credentials, lines, knows, changes: () => changes };
 }
 
-it("[O33] a token that is looked at again and is as it was changes nothing and says nothing", async () => {
+it("[O33] reloading an unchanged token changes nothing and logs nothing", async () => {
   const { credentials, lines, knows, changes } = createFixture();
 
   await credentials.reloadTokens(false);
@@ -44,7 +44,7 @@ it("[O33] a token that is looked at again and is as it was changes nothing and s
   expect([knows(secret), changes(), lines]).toEqual([true, 0, []]);
 });
 
-it("[O33] a file that is there and cannot be read leaves its token as it is, and is told of once", async () => {
+it("[O33] a token file that exists but cannot be read leaves its token valid, and is logged once", async () => {
   const { file, credentials, lines, knows } = createFixture();
   await credentials.reloadTokens(false);
   rmSync(file);
@@ -56,7 +56,7 @@ it("[O33] a file that is there and cannot be read leaves its token as it is, and
   expect(lines).toEqual([expect.stringMatching(/^token\.unread .*EISDIR/)]);
 });
 
-it("[O33] the well-known token and short ones are refused when they come later, and told of by name", async () => {
+it("[O33] the well-known token and short tokens are also refused when added later, and logged with the token's name", async () => {
   const { file, credentials, lines, knows, changes } = createFixture();
 
   writeFileSync(file, `${secret}\ndev-token\nshort\n`);
@@ -68,7 +68,7 @@ it("[O33] the well-known token and short ones are refused when they come later, 
   expect(lines.join("\n")).toMatch(/^token\.refused .*ops.*dev-token.*\ntoken\.refused .*ops.*fewer than 16/);
 });
 
-it("[O33] a file that is gone takes its token along when two looks agree, and brings it back when it is there again", async () => {
+it("[O33] a deleted token file revokes its token after two checks in a row, and restores it once the file is back", async () => {
   const { file, credentials, lines, knows, changes } = createFixture();
   rmSync(file);
 

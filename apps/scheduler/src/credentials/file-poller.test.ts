@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { startFilePoller } from "./file-poller.ts";
 
-it("[O33] looks come one after the other; one that was asked for starts afresh and is sure; one that fails does not end them", async () => {
+it("[O33] file polls never overlap, a requested poll starts anew and is marked explicit, and a failed poll does not stop polling", async () => {
   vi.useFakeTimers();
   const looks: boolean[] = [];
   const problems: unknown[] = [];

@@ -20,7 +20,7 @@ function openLog() {
 }
 
 describe("the start of a scheduler", () => {
-  it("[O69] founds the users of tenants that have none, says so without the password, and starts whatever comes of it", async () => {
+  it("[O69] a starting scheduler creates the first user of tenants without users, logs no password, and starts even if that fails", async () => {
     const { lines, log } = openLog();
     const asked: string[] = [];
     const users = {
@@ -41,7 +41,7 @@ describe("the start of a scheduler", () => {
     ]);
   });
 
-  it("[A109] rids the folder of files of what was left unfinished long ago", async () => {
+  it("[A109] a starting scheduler deletes old unfinished files from the blob folder", async () => {
     const { lines, heard, log } = openLog();
     const old = join(home, "blobs", "default", "a.b.unfinished");
     mkdirSync(join(home, "blobs", "default"), { recursive: true });

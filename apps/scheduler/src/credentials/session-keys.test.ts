@@ -25,7 +25,7 @@ function createFixture() {
   return { folder, file, time, events, open };
 }
 
-it("[O34] session keys are made once, kept for this user alone, and found again after a restart", () => {
+it("[O34] session keys are created once, stored readable only by their owner, and loaded again after a restart", () => {
   const { file, open } = createFixture();
 
   const first = open().keys();
@@ -37,7 +37,7 @@ it("[O34] session keys are made once, kept for this user alone, and found again 
   expect(open().keys()).toEqual(first);
 });
 
-it("[O34] a key that has signed for its time gets a successor, and goes when its last token is over", () => {
+it("[O34] a session key of full age gets a successor, and is deleted when its last token has expired", () => {
   const { file, time, open } = createFixture();
   const keys = open();
   const [old] = keys.keys();
@@ -53,7 +53,7 @@ it("[O34] a key that has signed for its time gets a successor, and goes when its
   expect(readFileSync(file, "utf8")).not.toContain(String(old?.kid));
 });
 
-it("[O34] keys that others could read, and a file that holds none, are replaced and told of", () => {
+it("[O34] session keys that others could read, and a file without valid keys, are replaced and logged", () => {
   const { file, events, open } = createFixture();
   const [first] = open().keys();
 
@@ -72,7 +72,7 @@ it("[O34] keys that others could read, and a file that holds none, are replaced 
   expect(events).toEqual(["session.keys.exposed", ...broken.map(() => "session.keys.unread")]);
 });
 
-it("[O34] a key that could not be written signs nothing, and a start that cannot keep its keys is refused", () => {
+it("[O34] a session key that could not be written is not used, and a scheduler that cannot store its keys does not start", () => {
   const { file, time, events, open } = createFixture();
   const keys = open();
   const before = keys.keys();

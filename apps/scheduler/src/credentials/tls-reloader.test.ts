@@ -30,7 +30,7 @@ function createFixture(first: ServerTlsCredentials) {
   return { world, reload, events };
 }
 
-it("[O35] a certificate that ends within a week is told of once, its end once more, and its successor ends that", async () => {
+it("[O35] a TLS certificate is logged once within a week of expiry and once when expired, and its successor is then used", async () => {
   const { world, reload, events } = createFixture(tlsCredentials("one", 10 * dayMs));
   const lookAt = async (now: number): Promise<void> => {
     world.now = now;
@@ -47,7 +47,7 @@ it("[O35] a certificate that ends within a week is told of once, its end once mo
   expect(events.slice(2)).toEqual(["tls.changed"]);
 });
 
-it("[O35] broken files are told of once for each way of being broken, and the next good ones are taken", async () => {
+it("[O35] broken TLS files are logged once per problem, and the next good ones are used", async () => {
   const { world, reload, events } = createFixture(tlsCredentials("one", 99 * dayMs));
 
   for (const files of [
@@ -66,7 +66,7 @@ it("[O35] broken files are told of once for each way of being broken, and the ne
   await expect(reload()).rejects.toThrow("a bug");
 });
 
-it("[O35] only an authority that goes makes who came by certificates show them again, after the new ones are in use", async () => {
+it("[O35] the TLS reloader distrusts accepted client certificates only when a CA is removed, not when one is added", async () => {
   const { world, reload } = createFixture(tlsCredentials("one", 99 * dayMs, ["a"]));
   const distrusted: number[] = [];
 

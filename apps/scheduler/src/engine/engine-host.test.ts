@@ -48,7 +48,7 @@ async function start(options: EngineHostOptions) {
 
 for (const threads of [0, 1]) {
   describe(`an engine host with --threads ${threads}`, () => {
-    it("[O17] answers every command once, and those that come together in few batches", async () => {
+    it("[O17] an engine host answers every command once, and commands pushed together in few batches", async () => {
       const { host, heard, batches } = await start(optionsFor(threads));
 
       for (let ref = 1; ref <= 50; ref += 1) host.push([cancelCommand(ref)]);
@@ -61,7 +61,7 @@ for (const threads of [0, 1]) {
       expect(host.gauge().turns).toBeGreaterThan(0);
     });
 
-    it("[O17] gives the store back when it stops, so that the next one can have it", async () => {
+    it("[O17] an engine host releases the store when it stops, so that the next one can open it", async () => {
       const options = optionsFor(threads);
       const first = await start(options);
       await first.host.stop();
@@ -73,7 +73,7 @@ for (const threads of [0, 1]) {
       expect((await second.heard(1))[0]).toMatchObject({ ref: 7 });
     });
 
-    it("[O2] refuses with the store's own fault when the store cannot be opened", async () => {
+    it("[O2] an engine host fails to start with the store's own fault if the store cannot be opened", async () => {
       const options = optionsFor(threads);
       if (options.store.of === "sqlite") mkdirSync(options.store.file);
 
@@ -82,7 +82,7 @@ for (const threads of [0, 1]) {
   });
 }
 
-it("[O13] an engine thread that dies is noticed, with the reason", async () => {
+it("[O13] the engine host reports that its engine thread has died, with the reason", async () => {
   const { host } = await start(optionsFor(1, { failpoints: [{ name: "turn.begun", action: "throw", pass: 2 }] }));
 
   host.push([cancelCommand(1)]);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { createScaledClock } from "../platform/scaled-clock.ts";
 import { startEngine, toRealTimeEffect } from "./engine-start.ts";
 
-it("[O7] a worker is told leases, heartbeats and time limits in its own time", () => {
+it("[O7] leases, heartbeats and time limits are sent to a worker in real time, not in scaled time", () => {
   const clock = createScaledClock(10);
   const join: Effect = {
     type: "answer",
@@ -38,7 +38,7 @@ it("[O7] a worker is told leases, heartbeats and time limits in its own time", (
   expect(toRealTimeEffect(dispatch(null), clock)).toMatchObject({ dispatch: { timeoutMs: null } });
 });
 
-it("[O2] the engine refuses times that would take work from the living, whoever asks for them", async () => {
+it("[O2] the engine refuses to start with a lease too short for its heartbeat", async () => {
   const listeners = { onEffects: () => undefined, onProblem: () => undefined, onReplaced: () => undefined };
   const asked = startEngine(
     {

@@ -9,7 +9,7 @@ const gauge = (turns: number, isStoreUnavailable = false, storeWeakness: string 
   storeDurabilityProblem: storeWeakness,
 });
 
-it("[O9] a scheduler is ready once its engine has made a turn, and only while it goes on making them", () => {
+it("[O9] a scheduler is ready once its engine has made a turn, and only while it keeps making turns", () => {
   let now = 0;
   const readiness = new Readiness(() => now);
 
@@ -23,7 +23,7 @@ it("[O9] a scheduler is ready once its engine has made a turn, and only while it
   expect(readiness.notReadyReason()).toBeNull();
 });
 
-it("[O9] a scheduler that shuts down is never ready again", () => {
+it("[O9] a scheduler that is shutting down is never ready again", () => {
   const readiness = new Readiness(() => 0);
 
   readiness.update(gauge(1));
@@ -33,7 +33,7 @@ it("[O9] a scheduler that shuts down is never ready again", () => {
   expect(readiness.notReadyReason()).toEqual({ code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" });
 });
 
-it("[O20] a scheduler whose store is away is not ready, says so at once, and is ready again as soon as a turn begins", () => {
+it("[O20] a scheduler is unready as soon as its store is unavailable, and ready again after the next turn", () => {
   const readiness = new Readiness(() => 0);
   readiness.update(gauge(7));
 
@@ -47,7 +47,7 @@ it("[O20] a scheduler whose store is away is not ready, says so at once, and is 
   expect(readiness.notReadyReason()).toBeNull();
 });
 
-it("[O29] a scheduler whose store is too weak to be trusted is not ready, and says so without the server's address", () => {
+it("[O29] a scheduler whose store is not durable is not ready, and reports it without the server's address", () => {
   const readiness = new Readiness(() => 0);
 
   readiness.update(gauge(7, false, "db:5432/astra now has synchronous_commit = off"));

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { bindServer } from "./http-server.ts";
 
 describe("the socket of the scheduler", () => {
-  it("[D95] ends connections that never finish a request soon after their time is over, not half a minute later", async () => {
+  it("[D95] the HTTP server ends connections that never finish a request soon after their timeout, not half a minute later", async () => {
     const bound = await bindServer({ host: "127.0.0.1", port: 0 }, null);
     bound.server.headersTimeout = 200;
     bound.server.requestTimeout = 400;

@@ -10,7 +10,7 @@ const createRecordingControl = () => {
   };
 };
 
-it("[O6] a failpoint acts at its n-th pass and at no other", () => {
+it("[O6] a failpoint acts on its n-th pass and on no other", () => {
   const { points } = parseFailpoints("turn.begun=kill@3, turn.decided=pause");
   const { done, hands: control } = createRecordingControl();
   const pass = armFailpoints(points, control);
@@ -23,14 +23,14 @@ it("[O6] a failpoint acts at its n-th pass and at no other", () => {
   expect(done).toEqual(["pause", "kill"]);
 });
 
-it("[O6] throw throws where the point is", () => {
+it("[O6] a failpoint with the action throw throws where it is placed, once", () => {
   const pass = armFailpoints(parseFailpoints("turn.committed=throw").points, createRecordingControl().hands);
 
   expect(() => pass("turn.committed")).toThrow("failpoint turn.committed");
   expect(() => pass("turn.committed")).not.toThrow();
 });
 
-it("[O6] every point of engine and store can be armed, and nothing else", () => {
+it("[O6] every failpoint of the engine and the store can be armed, and a malformed entry is refused", () => {
   const text = failpointNames.map((name) => `${name}=kill`).join(",");
 
   expect(parseFailpoints(text).problems).toEqual([]);

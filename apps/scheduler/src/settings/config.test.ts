@@ -30,7 +30,7 @@ function problems(...given: Parameters<typeof read>): readonly string[] {
 }
 
 describe("the scheduler's settings", () => {
-  it("[O1] come from flags first, then the environment, then the file, then the table", () => {
+  it("[O1] the scheduler's settings come from flags first, then the environment, then the file, then the defaults", () => {
     const files = { "astra.json": JSON.stringify({ logLevel: "warn", cluster: "from-file", grace: 1, threads: 0 }) };
     const env = { ASTRA_SCHEDULER_CONFIG: "astra.json", ASTRA_SCHEDULER_CLUSTER: "from-env", ASTRA_SCHEDULER_GRACE: "2" };
 
@@ -47,7 +47,7 @@ describe("the scheduler's settings", () => {
     });
   });
 
-  it("[O1] are one frozen object, down to its tokens", () => {
+  it("[O1] the scheduler's settings are one frozen object, including its tokens", () => {
     const config = start(["--dev"]);
 
     expect(Object.isFrozen(config)).toBe(true);
@@ -55,7 +55,7 @@ describe("the scheduler's settings", () => {
     expect(Object.isFrozen(config.listen)).toBe(true);
   });
 
-  it("[O2] are refused with all their problems at once, each naming the setting", () => {
+  it("[O2] the scheduler reports all problems with its settings at once, each with the name of the setting", () => {
     const said = problems(["--dev", "--threads", "x", "--time-scale", "0.5", "--grace", "-1", "--log-level", "loud", "extra"]);
 
     expect(said).toHaveLength(5);
@@ -63,7 +63,7 @@ describe("the scheduler's settings", () => {
     expect(said.join("\n")).toContain(`"extra" is not expected here`);
   });
 
-  it("[O2] unknown flags, variables and keys are named with the nearest known one", () => {
+  it("[O2] unknown scheduler flags, variables and keys are reported with the nearest known one", () => {
     const said = problems(
       ["--dev", "--lisen", "127.0.0.1:1", "--config", "c.json"],
       { ASTRA_SCHEDULER_DATADIR: "x" },
@@ -77,7 +77,7 @@ describe("the scheduler's settings", () => {
     ]);
   });
 
-  it("[O2] a flag without its value, a flag given twice and a broken file are told apart", () => {
+  it("[O2] a flag without its value, a flag given twice and a broken configuration file get different errors", () => {
     const said = problems(["--dev", "--dev", "--data-dir", "--config", "c.json"], {}, { "c.json": "{" });
 
     expect(said).toHaveLength(3);
@@ -94,7 +94,7 @@ describe("the scheduler's settings", () => {
       expect(start(["--dev", "--listen", `${host}:0`]).isDev).toBe(true);
   });
 
-  it("[O3] an address that other machines reach needs TLS or the word for plain text", () => {
+  it("[O3] an address that other machines can reach needs TLS or --insecure-listen", () => {
     const env = { ASTRA_SCHEDULER_TOKEN: `ops=${secret}` };
     const tls = ["--tls-cert", "/tls/cert.pem", "--tls-key", "/tls/key.pem"];
 
@@ -111,7 +111,7 @@ describe("the scheduler's settings", () => {
     expect(problems(["--dev", "--listen", "0.0.0.0:8080", ...tls], env)[0]).toContain("only listen on loopback");
   });
 
-  it("[O31] certificate and key, authorities and trust domain go together, and authorities need TLS", () => {
+  it("[O31] --tls-cert and --tls-key need each other, so do --client-ca and --trust-domain, and --client-ca needs TLS", () => {
     const tls = ["--dev", "--tls-cert", "c", "--tls-key", "k"];
 
     expect(problems(["--dev", "--tls-cert", "c"])).toEqual([expect.stringContaining("--tls-cert is given alone")]);
@@ -123,7 +123,7 @@ describe("the scheduler's settings", () => {
     expect(start([...tls, "--client-ca", "a", "--trust-domain", "prod.example"])).toMatchObject({ trustDomain: "prod.example" });
   });
 
-  it("[O32] of one tenant come from the file, in the words and limits of the flags, with the slips named", () => {
+  it("[O32] settings of one tenant come from the file, with the limits of the flags, and each mistake is named", () => {
     const given = (tenants: unknown): Parameters<typeof read> => [
       ["--dev", "--config", "c"],
       {},
@@ -179,7 +179,7 @@ describe("the scheduler's settings", () => {
     expect(problems(["--dev", "--config", "c"], {}, { c: `{"tenant": {}}` })[0]).toContain("did you mean tenants?");
   });
 
-  it("[O32] of one tenant must make sense together with everybody's", () => {
+  it("[O32] settings of one tenant must be consistent with the global settings", () => {
     const judge = (tenants: unknown, ...flags: string[]) =>
       problems(["--dev", "--config", "c", ...flags], {}, { c: JSON.stringify({ tenants }) });
 
@@ -193,7 +193,7 @@ describe("the scheduler's settings", () => {
     ]);
   });
 
-  it("[O32] for everybody are flags: windows, loads, saturation, session tokens and their keys", () => {
+  it("[O32] windows, load thresholds, saturation, session tokens and their keys can be set by flags for all tenants", () => {
     expect(start(["--dev"])).toMatchObject({
       sendWindow: null,
       recvWindow: null,
@@ -217,7 +217,7 @@ describe("the scheduler's settings", () => {
     ]);
   });
 
-  it("[O4] without --dev there is no default secret: no token at all is refused with the way out", () => {
+  it("[O4] without --dev there is no default secret: a scheduler with no token is refused with an explanation of what to do", () => {
     expect(problems([])).toEqual([
       expect.stringContaining(
         "No token is configured, so nobody could connect. Write a secret into a file and start with --token NAME=@FILE",
@@ -226,12 +226,12 @@ describe("the scheduler's settings", () => {
     expect(start(["--dev"]).tokens).toMatchObject([{ name: "dev", tenant: "default", secret: "dev-token" }]);
   });
 
-  it("[O4] the well-known token and short ones are refused without --dev", () => {
+  it("[O4] the well-known token and short tokens are refused without --dev", () => {
     expect(problems([], { ASTRA_SCHEDULER_TOKEN: "ops=dev-token" })[0]).toContain("well-known dev-token");
     expect(problems([], { ASTRA_SCHEDULER_TOKEN: "ops=short" })[0]).toContain("fewer than 16 characters");
   });
 
-  it("[O4] secrets come from files or the environment, never from the command line, and no message repeats one", () => {
+  it("[O4] token secrets come from files or the environment, never from the command line, and no message repeats one", () => {
     const files = { "/ops": `${secret}\n`, "/two": `${secret}2 and more` };
 
     expect(start(["--token", "ops/acme=@/ops"], {}, files).tokens).toMatchObject([{ name: "ops", tenant: "acme", secret }]);
@@ -245,7 +245,7 @@ describe("the scheduler's settings", () => {
     expect(said.join("\n")).not.toContain(secret);
   });
 
-  it("[O4] a file may hold several secrets, one a line, while one is being replaced", () => {
+  it("[O4] a token file may contain several secrets, one per line, for rotation", () => {
     const file = `${secret}1\n\n${secret}2\n`;
 
     expect(start(["--token", "ops=@/ops"], {}, { "/ops": file }).tokens).toMatchObject([
@@ -255,7 +255,7 @@ describe("the scheduler's settings", () => {
     expect(problems(["--token", "ops=@/ops"], {}, { "/ops": "\n" })[0]).toContain("must hold one secret");
   });
 
-  it("[O37] a token may do what it was given: by default everything within its tenant, and admin only when said", () => {
+  it("[O37] a token has the grants it was given: by default everything within its tenant, and admin only if named", () => {
     const files = { "/f": "0123456789abcdef0123" };
     const grantsOf = (word: string) => start(["--token", `${word}=@/f`], {}, files).tokens[0]?.grants;
 
@@ -267,7 +267,7 @@ describe("the scheduler's settings", () => {
       expect(problems(["--token", `${wrong}=@/f`], {}, files)[0]).toContain("there are worker, view, read, edit, operate, admin");
   });
 
-  it("[O71] a token may be given roles beside grants", () => {
+  it("[O71] a token may be given roles as well as grants", () => {
     const files = { "/f": "0123456789abcdef0123" };
     const grantsOf = (word: string) => start(["--token", `${word}=@/f`], {}, files).tokens[0]?.grants;
 
@@ -278,7 +278,7 @@ describe("the scheduler's settings", () => {
     );
   });
 
-  it("[O69] first users have passwords from files or the environment, long enough, and no message repeats one", () => {
+  it("[O69] passwords of first users come from files or the environment, must be long enough, and no message repeats one", () => {
     const files = { "/admin": "first admin password\n", "/acme": "another tenant's one", "/short": "short-secret".slice(0, 11) };
 
     expect(start(["--dev"]).admins).toEqual([]);
@@ -305,7 +305,7 @@ describe("the scheduler's settings", () => {
     expect(said.join()).not.toMatch(/short-secre|hunter2|first admin/);
   });
 
-  it("[O70] say how long people's tokens live and where files of resources are, by default in the data folder", () => {
+  it("[O70] the scheduler's settings include the lifetime of user tokens and the blob folder, by default in the data folder", () => {
     expect(start(["--dev", "--data-dir=/data"])).toMatchObject({ userTokenMs: 43_200_000, blobDir: "/data/blobs" });
     expect(start(["--dev", "--user-token=60000", "--blob-dir=/shared"])).toMatchObject({
       userTokenMs: 60_000,
@@ -314,7 +314,7 @@ describe("the scheduler's settings", () => {
     expect(problems(["--dev", "--user-token=1"])[0]).toContain("--user-token");
   });
 
-  it("[O4] two tokens with one secret are refused: nobody could say who called", () => {
+  it("[O4] two tokens with the same secret are refused", () => {
     expect(problems([], { ASTRA_SCHEDULER_TOKEN: `a=${secret},b=${secret}` })[0]).toContain("same secret");
   });
 
@@ -322,7 +322,7 @@ describe("the scheduler's settings", () => {
     expect(problems(["--dev", "--lease", "10000", "--heartbeat", "9000"])[0]).toContain("make it at least 18000");
   });
 
-  it("[O5] parts that do not exist yet are refused by name instead of ignored", () => {
+  it("[O5] settings for parts that do not exist yet are refused by name instead of ignored", () => {
     expect(problems(["--dev", "--resp-listen", "127.0.0.1:6380"])[0]).toContain("no RESP door");
     expect(problems(["--dev", "--threads", "2"])[0]).toContain("--threads is above 1");
   });
@@ -343,7 +343,7 @@ describe("the scheduler's settings", () => {
     expect(said.join("\n")).not.toContain("hunter2");
   });
 
-  it("[O22] on PostgreSQL the name of a scheduler is its own; alone on its file it needs none", () => {
+  it("[O22] a scheduler on PostgreSQL takes its replica name from --replica or has none set, and on SQLite has a fixed one", () => {
     const shared = ["--dev", "--store", "postgres://u@db/x"];
 
     expect(start(shared).replica).toBeNull();
@@ -352,14 +352,14 @@ describe("the scheduler's settings", () => {
     expect(problems(["--dev", "--replica", "two words"])[0]).toContain("--replica is");
   });
 
-  it("[O21] several turns are under way at once only on PostgreSQL", () => {
+  it("[O21] several turns are in flight at once only on PostgreSQL", () => {
     expect(start(["--dev"]).turnsInFlight).toBe(1);
     expect(start(["--dev", "--store", "postgres://u@db/x"]).turnsInFlight).toBe(3);
     expect(start(["--dev", "--store", "postgres://u@db/x", "--turns-in-flight", "2"]).turnsInFlight).toBe(2);
     expect(problems(["--dev", "--turns-in-flight", "9"])[0]).toContain("--turns-in-flight is");
   });
 
-  it("[O5] time runs faster only with --dev", () => {
+  it("[O5] --time-scale needs --dev", () => {
     expect(problems(["--time-scale", "10"], { ASTRA_SCHEDULER_TOKEN: `a=${secret}` })[0]).toContain("needs --dev");
     expect(start(["--dev", "--time-scale", "10"]).timeScale).toBe(10);
   });
@@ -373,7 +373,7 @@ describe("the scheduler's settings", () => {
     ]);
   });
 
-  it("[O1] the help names every flag", () => {
+  it("[O1] the scheduler's help describes every flag and every tenant setting", () => {
     const help = describeSettings();
 
     for (const row of Object.values(settingTable)) expect(help).toContain(row.help);

@@ -6,7 +6,7 @@ const token = (secret: string, name = "ops", tenant = "default"): AccessToken =>
 const old = token("old-secret-0123456789");
 const fresh = token("new-secret-0123456789");
 
-it("[O33] a new secret counts at the first look, one that is gone when two looks agree", () => {
+it("[O33] a new secret is valid from the first check, and a missing one is removed after two checks in a row", () => {
   const first = compareTokens([old], [fresh], { missing: [], isSure: false });
   expect(first).toEqual({ tokens: [fresh, old], added: [fresh], removed: [], missing: [old] });
 
@@ -14,7 +14,7 @@ it("[O33] a new secret counts at the first look, one that is gone when two looks
   expect(second).toEqual({ tokens: [fresh], added: [], removed: [old], missing: [] });
 });
 
-it("[O33] a file that was empty for the moment in which it was written logs nobody out", () => {
+it("[O33] a token file that is briefly empty while it is written revokes no token", () => {
   const empty = compareTokens([old], [], { missing: [], isSure: false });
   const back = compareTokens(empty.tokens, [old], { missing: empty.missing, isSure: false });
 
@@ -22,11 +22,11 @@ it("[O33] a file that was empty for the moment in which it was written logs nobo
   expect(back).toEqual({ tokens: [old], added: [], removed: [], missing: [] });
 });
 
-it("[O33] whoever says that the files are as they should be is believed at once", () => {
+it("[O33] an explicit reload removes a missing secret at once", () => {
   expect(compareTokens([old, fresh], [fresh], { missing: [], isSure: true })).toMatchObject({ tokens: [fresh], removed: [old] });
 });
 
-it("[O33] a secret that goes over to another name or tenant is never good for both", () => {
+it("[O33] a secret moved to another tenant is never valid for both", () => {
   const moved = token(old.secret, "ops", "acme");
 
   const change = compareTokens([old], [moved], { missing: [], isSure: false });
@@ -34,7 +34,7 @@ it("[O33] a secret that goes over to another name or tenant is never good for bo
   expect(change.tokens).toEqual([moved]);
 });
 
-it("[O33] of a file that is partly wrong the good secrets count, and what is said of the others repeats none", () => {
+it("[O33] a token file with some bad lines still yields its good secrets, and the errors repeat none of the secrets", () => {
   const text = `${old.secret}\nshort\n${old.secret}\ntwo words\n${fresh.secret}\n`;
   const given = [{ name: "ops", tenant: "default", grants: tenantGrants, secret: null, file: "/f" }];
 

@@ -7,18 +7,18 @@ const written = encodeURIComponent(secret);
 const server: StoreAddress = { of: "postgres", url: `postgres://astra:${written}@db.internal:5433/flows?sslmode=require` };
 
 describe("the place of the store", () => {
-  it("[O21] is a file in the data folder unless --store says otherwise", () => {
+  it("[O21] the store is a SQLite file in the data folder unless --store names another", () => {
     expect(parseStoreAddress("", "/data")).toEqual({ of: "sqlite", file: "/data/astra.db" });
     expect(parseStoreAddress("sqlite:/x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
     expect(parseStoreAddress("sqlite:///x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
   });
 
-  it("[O21] may be a PostgreSQL server, under both names of its scheme and by a socket", () => {
+  it("[O21] the store address may be a PostgreSQL server, with either URL scheme or a socket", () => {
     for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u@x"])
       expect(parseStoreAddress(url, "/data")).toEqual({ of: "postgres", url });
   });
 
-  it("[O21] is refused when it is no place, with the way out and without what may be a secret", () => {
+  it("[O21] an invalid store address is refused with the right format and without anything that may be a secret", () => {
     const wrong = [
       `postgre://u:${secret}@h/d`,
       `u:${secret}@h/d`,
@@ -36,7 +36,7 @@ describe("the place of the store", () => {
     }
   });
 
-  it("[O21] with a password that is cut short by a / or # is refused with the way to write it, and nothing of it is repeated", () => {
+  it("[O21] a store address whose password has an unescaped / or # is refused with how to escape it, and repeats none of it", () => {
     for (const password of ["12/s3cret", "12#s3cret", "s3cret/x", "s3cret#x", "s3cret?x"]) {
       const refusal = parseStoreAddress(`postgres://u:${password}@h/d`, "/data");
 
@@ -45,7 +45,7 @@ describe("the place of the store", () => {
     }
   });
 
-  it("[O30] has TLS that is checked in full, not at all, or is off; other modes mean the first or are refused", () => {
+  it("[O30] the sslmode of a store address is verify-full, no-verify or disable; others map to verify-full or are refused", () => {
     const modeOf = (mode: string) => {
       const address = parseStoreAddress(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
       return address instanceof SettingProblem
@@ -64,12 +64,12 @@ describe("the place of the store", () => {
       expect(modeOf(mode)).toMatch(/sslmode=verify-full.*sslrootcert/);
   });
 
-  it("[O21] is named without its password and without its options", () => {
+  it("[O21] a store address is shown without its password and without its options", () => {
     expect(describeStoreAddress(server)).toBe("postgres://astra@db.internal:5433/flows");
     expect(describeStoreAddress({ of: "sqlite", file: "/x/y.db" })).toBe("/x/y.db");
   });
 
-  it("[O21] has its password taken out of every text, however it is written there", () => {
+  it("[O21] the password of a store address is masked in every text, raw, URL-encoded or as JSON", () => {
     const veil = createPasswordMask(server);
 
     expect(veil(`raw ${secret}, in an address ${written}, as JSON ${JSON.stringify({ secret })}`)).toBe(

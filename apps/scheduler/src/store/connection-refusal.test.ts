@@ -11,7 +11,7 @@ const openFault = (error: Error) =>
   ) as Fault;
 const errorWithCode = (code: string, more: object = {}) => Object.assign(new Error("its own words"), { code, ...more });
 
-it("[O30] a certificate that cannot be trusted is refused at once, with the way to name its authority", () => {
+it("[O30] a PostgreSQL certificate that cannot be trusted is refused at once, with how to name its CA", () => {
   for (const code of ["DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE"])
     expect(openFault(errorWithCode(code))).toMatchObject({
       code: "E.STORE.OPEN",
@@ -21,7 +21,7 @@ it("[O30] a certificate that cannot be trusted is refused at once, with the way 
   expect(openFault(errorWithCode("ERR_TLS_CERT_ALTNAME_INVALID")).message).toMatch(/for another name/);
 });
 
-it("[O30] a server that denies user, password or database has answered, and the sentence says what to correct", () => {
+it("[O30] a PostgreSQL server that rejects user, password or database is not unreachable, and the error explains what to correct", () => {
   expect(openFault(errorWithCode("28P01", { severity: "FATAL" })).message).toMatch(
     /rejects this user and password; correct .*# as %23/,
   );
@@ -32,7 +32,7 @@ it("[O30] a server that denies user, password or database has answered, and the 
   expect(explainConnectionRefusal("no error at all")).toBeNull();
 });
 
-it("[O30] a server without TLS is refused at once where TLS was asked for", async () => {
+it("[O30] a PostgreSQL server without TLS is refused at once if TLS was requested", async () => {
   const server = createServer((socket) => socket.once("data", () => socket.end("N")));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;

@@ -23,7 +23,7 @@ const failedChecks = (change: Partial<ServerInspection>) =>
     .map((check) => [check.name, check.advice]);
 
 describe("the doctor's look at PostgreSQL", () => {
-  it("[L13] finds nothing wrong with a healthy server, and names its schedulers", () => {
+  it("[L13] the PostgreSQL checks of doctor find nothing wrong with a healthy server, and name its schedulers", () => {
     expect(failedChecks({})).toEqual([]);
     expect(checkWith().map((check) => check.found)).toEqual([
       "postgres://u@h/d: PostgreSQL 15.8 (Debian 15.8-0)",
@@ -34,7 +34,7 @@ describe("the doctor's look at PostgreSQL", () => {
     ]);
   });
 
-  it("[L13] names each setting that lets a commit be answered before it lasts, and how it must be", () => {
+  it("[L13] the PostgreSQL checks of doctor name each setting that breaks durability of commits, and its required value", () => {
     for (const [change, words] of [
       [{ fsync: "off" }, "fsync = on"],
       [{ fullPageWrites: "off" }, "full_page_writes = on"],
@@ -46,14 +46,14 @@ describe("the doctor's look at PostgreSQL", () => {
     expect(failedChecks({ synchronousCommit: "remote_apply" })).toEqual([]);
   });
 
-  it("[L13] refuses a server that is too old, takes no writes, has a newer schema or another time", () => {
+  it("[L13] the PostgreSQL checks of doctor fail for a server that is too old, read-only, has a newer schema or a wrong clock", () => {
     expect(failedChecks({ version: "13.4" })).toEqual([["postgres", expect.stringContaining("14 or newer")]]);
     expect(failedChecks({ isReplica: true })).toEqual([["postgres", expect.stringContaining("primary server")]]);
     expect(failedChecks({ schema: 4 })).toEqual([["postgres schema", expect.stringContaining("up to 3")]]);
     expect(failedChecks({ clockMs: 990_000 })).toEqual([["postgres clock", expect.any(String)]]);
   });
 
-  it("[L13] an empty database and one that will be brought up to date are fine", () => {
+  it("[L13] the PostgreSQL checks of doctor accept an empty database and one with an older schema", () => {
     expect(failedChecks({ schema: null, cluster: null, replicas: [] })).toEqual([]);
     expect(checkWith({ schema: 2 })[2]).toMatchObject({ isGood: true, advice: expect.stringContaining("brings it to 3") });
   });

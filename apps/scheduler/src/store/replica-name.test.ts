@@ -15,7 +15,7 @@ function makeFolder(): string {
   return folder;
 }
 
-it("[O22] a scheduler keeps the name it was given first, whatever becomes of the machine's, and each folder has its own", () => {
+it("[O22] a scheduler keeps its first replica name even if the host is renamed, and each data folder has its own", () => {
   const one = join(makeFolder(), "not", "there", "yet");
   const two = makeFolder();
 
@@ -27,12 +27,12 @@ it("[O22] a scheduler keeps the name it was given first, whatever becomes of the
   expect(readFileSync(join(one, "replica_name"), "utf8")).toBe(`${first}\n`);
 });
 
-it("[O22] the name is legal however the machine is called", () => {
+it("[O22] the replica name is valid whatever the host name is", () => {
   for (const host of ["", "--", "größe 1", "x".repeat(200)])
     expect(loadOrCreateReplicaName(makeFolder(), host)).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/);
 });
 
-it("[O22] a folder that cannot keep the name, and a file that holds none, are refused with the way out", () => {
+it("[O22] a folder that cannot store the replica name, and a file without a valid one, are refused with what to do", () => {
   const folder = makeFolder();
   writeFileSync(join(folder, "replica_name"), "two words\n");
   writeFileSync(join(folder, "file"), "");

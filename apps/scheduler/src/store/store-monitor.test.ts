@@ -42,7 +42,7 @@ function createFixture() {
   return { guarded, heard, begin, commit, advance };
 }
 
-it("[O20] the store is away from the first turn that cannot begin until the next that can, and the engine hears every refusal", async () => {
+it("[O20] the store is unavailable from the first turn that cannot begin until the next that can, and the engine gets every fault", async () => {
   const { guarded, begin, heard } = createFixture();
 
   expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
@@ -52,7 +52,7 @@ it("[O20] the store is away from the first turn that cannot begin until the next
   expect(heard).toEqual([]);
 });
 
-it("[O23] that another process has taken the name is told once, in the store's words", async () => {
+it("[O23] the store monitor reports once, with the store's message, that another process has taken the replica name", async () => {
   const { begin, heard } = createFixture();
 
   await begin("E.STORE.IN_USE");
@@ -61,7 +61,7 @@ it("[O23] that another process has taken the name is told once, in the store's w
   expect(heard).toEqual(["the store's own words"]);
 });
 
-it("[O29] a commit that would not last makes the store weak until one is taken again; other failures do not", async () => {
+it("[O29] a durability fault is reported as the store's durability problem until a commit succeeds; other failed commits are not", async () => {
   const { guarded, commit, begin } = createFixture();
 
   expect([await commit("E.STORE.BUSY"), guarded.durabilityProblem()]).toEqual(["failed", null]);
@@ -75,7 +75,7 @@ it("[O29] a commit that would not last makes the store weak until one is taken a
   ]);
 });
 
-it("[O29] a weak store of which nothing more is asked is trusted with another try after a while", async () => {
+it("[O29] a durability problem of an idle store expires after a while, so that it is tried again", async () => {
   const { guarded, commit, advance } = createFixture();
 
   await commit("E.STORE.DURABILITY");

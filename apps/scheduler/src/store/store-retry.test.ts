@@ -21,14 +21,14 @@ function createFixture(...outcomes: (FaultCode | "up")[]) {
   return { told, begun: () => waitForStore(start, policy), tries: () => tries };
 }
 
-it("[O28] a scheduler that is started before its database waits for it and says so once", async () => {
+it("[O28] a scheduler started before its database waits for it and reports that once", async () => {
   const { begun, told } = createFixture("E.STORE.BUSY", "E.STORE.BUSY", "up");
 
   expect(await begun()).toBe("started");
   expect(told).toEqual(["try 1"]);
 });
 
-it("[O28] it gives up after a while, and at once where waiting helps nothing", async () => {
+it("[O28] a scheduler stops waiting for its store after a time limit, and at once if waiting cannot help", async () => {
   const away = createFixture("E.STORE.BUSY");
   const wrong = createFixture("E.STORE.OPEN", "up");
 
@@ -39,7 +39,7 @@ it("[O28] it gives up after a while, and at once where waiting helps nothing", a
   expect(wrong.tries()).toBe(1);
 });
 
-it("[O28] a store is away when nobody answers or the server is not ready yet, not when it says no", () => {
+it("[O28] a store counts as unavailable if it does not answer or is not ready yet, not if it refuses the connection", () => {
   const opening = (error: object) =>
     toUnavailableFault(
       new Fault("E.STORE.OPEN", "cannot be opened", {}, new Fault("E.STORE.BUSY", "does not answer", {}, error)),

@@ -17,14 +17,14 @@ function open(texts: (string | Error)[], file: string | null = "w.token") {
 }
 
 describe("the worker's token file", () => {
-  it("[W144] is read again each time, so that the next handshake sends what is in it then", () => {
+  it("[W144] the worker's token file is read again for each handshake, so that its current content is sent", () => {
     const { token } = open(["one\n", "two\none\n"]);
 
     expect(token.auth).toEqual({ mode: "token", token: "one" });
     expect(token.auth).toEqual({ mode: "token", token: "two" });
   });
 
-  it("[W144] that is gone or empty leaves the last secret in use, and says so once until it is good again", () => {
+  it("[W144] a missing or empty worker token file leaves the last token in use, with one warning until it is good again", () => {
     const { token, warnings } = open([new Error("ENOENT"), "\n", "new", ""]);
 
     expect([token.auth.token, token.auth.token, token.auth.token, token.auth.token]).toEqual(["old", "old", "new", "new"]);
@@ -34,7 +34,7 @@ describe("the worker's token file", () => {
     ]);
   });
 
-  it("[W144] is not looked for where the token came from elsewhere", () => {
+  it("[W144] no worker token file is read if the token came from elsewhere", () => {
     expect(open(["other"], null).token.auth).toEqual({ mode: "token", token: "old" });
   });
 });

@@ -18,7 +18,7 @@ function makeRoot(): string {
 }
 
 describe("identity of the worker", () => {
-  it("[W62] is made once, kept in the data directory, and the same ever after", () => {
+  it("[W62] the worker's instance id is created once, stored in the data directory, and stays the same", () => {
     const dir = path.join(makeRoot(), "deep", "var");
 
     const made = loadOrCreateInstanceId(dir);
@@ -29,14 +29,14 @@ describe("identity of the worker", () => {
     expect(readdirSync(dir)).toEqual([instanceIdFile]);
   });
 
-  it("[W62] is taken as it is from workers that were here before", () => {
+  it("[W62] an instance id stored by an older worker is used as it is", () => {
     const dir = makeRoot();
     writeFileSync(path.join(dir, instanceIdFile), "6b0e-c1\n");
 
     expect(loadOrCreateInstanceId(dir)).toBe("6b0e-c1");
   });
 
-  it("[W62] is never replaced behind the operator's back: a damaged file is named", () => {
+  it("[W62] a damaged instance id file is reported by path and never replaced", () => {
     const dir = makeRoot();
     for (const damaged of ["", "two\nlines", "a".repeat(200), "../x"]) {
       writeFileSync(path.join(dir, instanceIdFile), damaged);
@@ -49,7 +49,7 @@ describe("identity of the worker", () => {
     }
   });
 
-  it("[W62] says which directory cannot be used", () => {
+  it("[W62] the instance id error names the data directory that cannot be used", () => {
     const file = path.join(makeRoot(), "file");
     writeFileSync(file, "");
 

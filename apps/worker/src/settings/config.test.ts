@@ -26,7 +26,7 @@ function problemsOf(part: Partial<WorkerSettingSources>): readonly string[] {
 }
 
 describe("config of the worker", () => {
-  it("[W60] needs nothing but a token", () => {
+  it("[W60] the worker's config needs nothing but a token", () => {
     expect(configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" } })).toMatchObject({
       urls: ["ws://127.0.0.1:8080/ws/worker"],
       tenant: "default",
@@ -41,7 +41,7 @@ describe("config of the worker", () => {
     });
   });
 
-  it("[W60] reads the variables that workers in the field are started with", () => {
+  it("[W60] the worker's config reads the environment variables that existing workers are started with", () => {
     const config = configOf({
       env: {
         ASTRA_WORKER_SCHEDULER_WS_URL: "wss://scheduler.example/ws/worker",
@@ -77,7 +77,7 @@ describe("config of the worker", () => {
     });
   });
 
-  it("[W186] takes websocket as its transport, from the environment or the file, and refuses any other by name", () => {
+  it("[W186] the worker's config accepts only websocket as transport, from the environment or the file, and names the bad setting", () => {
     const token = { ASTRA_WORKER_AUTH_TOKEN: "t" };
     const file = (transport: string) => ({
       argv: ["--config", "w.json"],
@@ -93,7 +93,7 @@ describe("config of the worker", () => {
     expect(problemsOf(file("http"))).toEqual(["transport in w.json must be one of websocket"]);
   });
 
-  it("[W60] lets flags win over the environment, and that over the file", () => {
+  it("[W60] in the worker's config flags win over the environment, and the environment over the file", () => {
     const config = configOf({
       argv: ["--name", "flag", "--config=worker.json", "--pool=t=1"],
       env: { ASTRA_WORKER_WORKER_NAME: "env", ASTRA_WORKER_TENANT: "env", ASTRA_WORKER_AUTH_TOKEN: "t" },
@@ -110,7 +110,7 @@ describe("config of the worker", () => {
     expect(config).toMatchObject({ name: "flag", tenant: "env", maxParallel: 9, tags: { gpu: "a" }, pool: "t=1" });
   });
 
-  it("[W60] remarks on settings that are known and have no effect here", () => {
+  it("[W60] the worker's config warns about known settings that have no effect", () => {
     const reading = readWorkerConfig(
       sources({ env: { ASTRA_WORKER_AUTH_TOKEN: "t", ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION: "1" } }),
     );
@@ -120,7 +120,7 @@ describe("config of the worker", () => {
     });
   });
 
-  it("[W65] takes several addresses with commas between them, and refuses all for one that is none", () => {
+  it("[W65] the worker's config takes several scheduler URLs separated by commas, and refuses the list if one is invalid", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
 
     expect(configOf({ env, argv: ["--url", "ws://127.0.0.1/ws, wss://b/ws"] }).urls).toEqual(["ws://127.0.0.1/ws", "wss://b/ws"]);
@@ -129,13 +129,13 @@ describe("config of the worker", () => {
     }
   });
 
-  it("[W60] is frozen all the way down", () => {
+  it("[W60] the worker's config is deeply frozen", () => {
     const config = configOf({ argv: ["--token", "dev-token"] });
 
     expect(Object.isFrozen(config) && Object.isFrozen(config.auth) && Object.isFrozen(config.runtimes)).toBe(true);
   });
 
-  it("[W61] names all problems at once, each with its place and what it must be", () => {
+  it("[W61] the worker's config reports all problems at once, each with its source and the allowed values", () => {
     expect(
       problemsOf({
         argv: ["--max-parallel", "0", "--url", "http://x", "--log-level=loud", "--grace"],
@@ -152,7 +152,7 @@ describe("config of the worker", () => {
     ]);
   });
 
-  it("[W61] names unknown keys and the known one that is nearest", () => {
+  it("[W61] the worker's config reports unknown keys with the nearest known one", () => {
     expect(
       problemsOf({
         argv: ["--tokn", "t", "--config", "f", "stray"],
@@ -168,7 +168,7 @@ describe("config of the worker", () => {
     ]);
   });
 
-  it("[W61] says what is missing and how to give it, and never repeats a secret", () => {
+  it("[W61] the worker's config reports what is missing and how to provide it, and never repeats a secret", () => {
     expect(problemsOf({})).toEqual([expect.stringContaining("--token @FILE or ASTRA_WORKER_AUTH_TOKEN")]);
     expect(problemsOf({ argv: ["--auth-mode", "mtls", "--url", "wss://b/ws"] })).toEqual([expect.stringContaining("--tls-cert")]);
     const url = problemsOf({ argv: ["--token", "dev-token", "--url", "ws://me:hunter2@host/"] });
@@ -176,14 +176,14 @@ describe("config of the worker", () => {
     expect(url[0]).not.toContain("hunter2");
   });
 
-  it("[W61] knows a variable that is named after its flag", () => {
+  it("[W61] the worker's config suggests the right variable for one that is named after its flag", () => {
     expect(problemsOf({ env: { ASTRA_WORKER_TOKEN: "t", ASTRA_WORKER_URL: "ws://x" } })).toEqual([
       "ASTRA_WORKER_TOKEN is not a setting of the worker; did you mean ASTRA_WORKER_AUTH_TOKEN?",
       "ASTRA_WORKER_URL is not a setting of the worker; did you mean ASTRA_WORKER_SCHEDULER_WS_URL?",
     ]);
   });
 
-  it("[W64] takes a token from a file or from stdin, and none but the published one from the command line itself", () => {
+  it("[W64] the worker takes a token from a file or stdin, and only the published dev token from the command line itself", () => {
     const files = { readFile: (file: string) => `from ${file}\n`, readInput: () => "from stdin\n" };
 
     expect(configOf({ ...files, argv: ["--token", "@a.token"] }).auth.token).toBe("from a.token");
@@ -199,7 +199,7 @@ describe("config of the worker", () => {
     expect(problemsOf({ argv: ["--token", "@none"] })).toEqual(["--token cannot be read: no such file"]);
   });
 
-  it("[W61] refuses a packages directory that is named and not there; the default one may be missing", () => {
+  it("[W61] the worker's config refuses a given packages directory that does not exist; the default one may be missing", () => {
     const isFolder = () => false;
 
     expect(problemsOf({ argv: ["--token", "dev-token", "--packages-dir", "pakages"], isDirectory: isFolder })).toEqual([
@@ -208,7 +208,7 @@ describe("config of the worker", () => {
     expect(problemsOf({ argv: ["--token", "dev-token"], isDirectory: isFolder })).toEqual([]);
   });
 
-  it("[W61] refuses pauses that contradict each other and files that hold no settings", () => {
+  it("[W61] the worker's config refuses contradicting reconnect delays and config files without a JSON object", () => {
     expect(problemsOf({ argv: ["--token", "dev-token", "--reconnect-base-delay-seconds", "60"] })).toEqual([
       "--reconnect-base-delay-seconds (60) is larger than --reconnect-max-delay-seconds (30)",
     ]);
@@ -219,14 +219,14 @@ describe("config of the worker", () => {
     }
   });
 
-  it("[W60] takes a switch with or without a value", () => {
+  it("[W60] the worker's config accepts a boolean flag with or without a value", () => {
     const flag = "--reconnect-abort-on-auth-error";
 
     expect(configOf({ argv: [flag, "--token", "dev-token"] }).endOnAuthError).toBe(true);
     expect(configOf({ argv: [flag, "false", "--token", "dev-token"] }).endOnAuthError).toBe(false);
   });
 
-  it("[W137] listens for /metrics on loopback, and elsewhere only when told that this is meant", () => {
+  it("[W137] the worker serves /metrics only on loopback unless --insecure-listen is set", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
 
     expect(configOf({ env }).metricsListen).toBeUndefined();
@@ -240,7 +240,7 @@ describe("config of the worker", () => {
       expect(problemsOf({ env, argv: ["--metrics-listen", word] })[0]).toContain("must be HOST:PORT");
   });
 
-  it("[W142] sends a token in the clear to no other machine unless told that the network is trusted", () => {
+  it("[W142] the worker refuses to send a token unencrypted to another machine unless --insecure-connect is set", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
     const far = ["--url", "ws://127.0.0.1/ws,ws://scheduler.example:8080/ws"];
 
@@ -252,7 +252,7 @@ describe("config of the worker", () => {
     expect(configOf({ env: { ...env, ASTRA_WORKER_INSECURE_CONNECT: "true" }, argv: far }).urls).toHaveLength(2);
   });
 
-  it("[W142] is known by its certificate where it brings one and no token; certificate and key belong together", () => {
+  it("[W142] a worker with a certificate and no token uses mode mtls, and certificate and key are needed together", () => {
     const argv = ["--url", "wss://b/ws", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--ca", "ca.pem"];
 
     expect(configOf({ argv })).toMatchObject({ auth: { mode: "mtls" }, tls: { cert: "c.pem", key: "k.pem", ca: "ca.pem" } });
@@ -266,7 +266,7 @@ describe("config of the worker", () => {
     ]);
   });
 
-  it("[W125] gives the handlers a thread of their own unless told otherwise", () => {
+  it("[W125] the worker gives its handlers a thread of their own unless --threads is 0", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
 
     expect(configOf({ env }).hasThread).toBe(true);

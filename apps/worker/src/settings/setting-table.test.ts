@@ -14,7 +14,7 @@ const read = (env: Record<string, string>) =>
     isDirectory: () => true,
   });
 
-it("[W60] help names the flag and the variable of every setting that has an effect, with its default", () => {
+it("[W60] the worker's help lists the flag and the variable of every setting that has an effect, with its default", () => {
   const help = renderHelp();
 
   for (const { flag, key } of listedSettings) expect(help).toContain(`  ${flag}, ASTRA_WORKER_${key}\n`);
@@ -22,7 +22,7 @@ it("[W60] help names the flag and the variable of every setting that has an effe
   expect(help).toContain("tasks that run at once (default 4)");
 });
 
-it("[W60] help names exactly the defaults that hold: given as a value, each changes nothing", () => {
+it("[W60] the worker's help lists the actual defaults: setting each explicitly changes nothing", () => {
   const named = listedSettings.filter((setting) => setting.default !== undefined);
   const plain = read({});
 

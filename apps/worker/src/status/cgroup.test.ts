@@ -21,7 +21,7 @@ const v2 = "/sys/fs/cgroup";
 const inGroup = { "/proc/self/cgroup": "0::/pod/box\n" };
 
 describe("limits of the worker's process", () => {
-  it("[W130] counts memory against the limit of its group, without pages that can be taken back at once", () => {
+  it("[W130] cgroup memory use is counted against the group's limit, without pages that can be reclaimed at once", () => {
     const { cgroup } = systemOf({
       ...inGroup,
       [`${v2}/pod/box/memory.max`]: "1000\n",
@@ -32,7 +32,7 @@ describe("limits of the worker's process", () => {
     expect(cgroup.readUsage().memory).toEqual({ usedBytes: 600, limitBytes: 1_000 });
   });
 
-  it("[W130] takes the fullest of the limits above it, wherever the group is mounted", () => {
+  it("[W130] cgroup memory use is taken from the fullest limited ancestor group, also if the group is mounted as the root", () => {
     const nested = {
       ...inGroup,
       [`${v2}/pod/box/memory.max`]: "max\n",
@@ -47,7 +47,7 @@ describe("limits of the worker's process", () => {
     expect(systemOf(contained).cgroup.readUsage().memory).toEqual({ usedBytes: 10, limitBytes: 50 });
   });
 
-  it("[W130] reads the older interface too, where a huge number means no limit", () => {
+  it("[W130] the cgroup reader also reads cgroup v1, where a huge number means no limit", () => {
     const memory = "/sys/fs/cgroup/memory";
     const files = {
       "/proc/self/cgroup": "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
@@ -67,7 +67,7 @@ describe("limits of the worker's process", () => {
     expect(cgroup.readUsage()).toEqual({ cpu: { limitCores: 0.5, usedCores: 0.25 } });
   });
 
-  it("[W131] counts processor time between two looks against the tightest quota", () => {
+  it("[W131] cgroup CPU use between two reads is measured, with the tightest quota as the limit", () => {
     const { cgroup, files, pass } = systemOf({
       ...inGroup,
       [`${v2}/pod/box/cpu.max`]: "200000 100000\n",
@@ -83,7 +83,7 @@ describe("limits of the worker's process", () => {
     expect(cgroup.readUsage().cpu).toEqual({ limitCores: 1.5, usedCores: 0.75 });
   });
 
-  it("[W130] says nothing where nothing is limited or nothing can be read", () => {
+  it("[W130] the cgroup reader returns nothing if nothing is limited or nothing can be read", () => {
     const odd = { ...inGroup, [`${v2}/memory.max`]: "soon\n", [`${v2}/cpu.max`]: "" };
 
     for (const files of [{}, inGroup, odd]) expect(systemOf(files).cgroup.readUsage()).toEqual({});

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { WorkerMetrics } from "./metrics.ts";
 
-it("[W135] writes counters, gauges and the time tasks took by node type as Prometheus reads them", () => {
+it("[W135] the worker's metrics render counters, gauges and task durations by node type in the Prometheus format", () => {
   const meter = new WorkerMetrics();
   meter.increment("heartbeat_sent_total");
   meter.increment("heartbeat_sent_total");
@@ -34,7 +34,7 @@ it("[W135] writes counters, gauges and the time tasks took by node type as Prome
   expect(of("_count{")).toMatch(/ 4$/);
 });
 
-it("[W135] keeps a bounded number of node types and puts the others together", () => {
+it("[W135] the worker's metrics keep a bounded number of node types and count the rest together", () => {
   const meter = new WorkerMetrics();
   for (let type = 0; type < 600; type++) meter.observeDuration(`t.${type}`, 1);
 

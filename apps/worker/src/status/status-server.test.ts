@@ -56,7 +56,7 @@ async function listen(worker: Partial<StatusSources["worker"]> = {}, more: Parti
 }
 
 describe("the worker's own listener", () => {
-  it("[W136] serves the numbers of link, machine and process", async () => {
+  it("[W136] the worker's status server serves metrics of session, machine and process", async () => {
     const { meter, get } = await listen();
     meter.increment("heartbeat_sent_total");
     meter.observeDuration("tiny.a", 3);
@@ -77,7 +77,7 @@ describe("the worker's own listener", () => {
     expect(text).toContain('task_duration_ms_bucket{node_type="tiny.a",le="5"} 1');
   });
 
-  it("[W136] is healthy while the link lives and the outbox can be written, whatever the scheduler does", async () => {
+  it("[W136] the worker's /healthz is ok while the link is open and the outbox is writable, whatever the scheduler does", async () => {
     const well = await (await listen()).get("/healthz");
     const away = await (await listen({ inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
     const full = await (await listen({ isOutboxWritable: false })).get("/healthz");
@@ -89,7 +89,7 @@ describe("the worker's own listener", () => {
     expect(await closed.json()).toMatchObject({ ok: false, problems: ["the link is closed"] });
   });
 
-  it("[W136] names as warnings what keeps work away and is no reason to restart it: a threshold, a scheduler that is away", async () => {
+  it("[W136] the worker's /healthz lists a passed threshold and an unreachable scheduler as warnings only", async () => {
     const strained = await (await listen()).get("/healthz");
     const vitals = () => ({ metrics: {}, problems: [] });
     const away = await (await listen({ inventory: () => ({ ...link, phase: "BACKOFF" }) }, { readHealth: vitals })).get(
@@ -100,7 +100,7 @@ describe("the worker's own listener", () => {
     expect(await away.json()).toMatchObject({ ok: true, warnings: ["there is no session with the scheduler (BACKOFF)"] });
   });
 
-  it("[W136] shows what it can run, what it runs, its resources, its outbox and its session", async () => {
+  it("[W136] the worker's /inventory shows what it can run, what it runs, its resources, its outbox and its session", async () => {
     const answer = await (await (await listen()).get("/inventory?x=1")).json();
 
     expect(answer).toMatchObject({
@@ -116,7 +116,7 @@ describe("the worker's own listener", () => {
     });
   });
 
-  it("[W136] answers nothing else, and only to those who read", async () => {
+  it("[W136] the worker's status server answers 404 for other paths and 405 for methods that do not read", async () => {
     const { get } = await listen();
 
     expect((await get("/")).status).toBe(404);

@@ -42,7 +42,7 @@ function reader(
 }
 
 describe("vitals of the worker", () => {
-  it("[W130] says memory and processor against the limits of the process where it has some", () => {
+  it("[W130] the worker's health reports memory and CPU relative to the limits of the process, if it has any", () => {
     const { vitals } = reader(
       { memory: { usedBytes: 250, limitBytes: 1_000 }, cpu: { limitCores: 0.5, usedCores: 0.2 } },
       { disk: 0.5 },
@@ -54,12 +54,12 @@ describe("vitals of the worker", () => {
     expect(problems).toEqual([]);
   });
 
-  it("[W130] says how busy the machine is where the process has no limit, never more than wholly", () => {
+  it("[W130] the worker's health reports the machine's CPU load if the process has no limit, and never more than 100 percent", () => {
     expect(reader({}, { load: availableParallelism() / 4 }).vitals.read().metrics["cpu_pct"]).toBe(25);
     expect(reader({}, { load: availableParallelism() * 13 }).vitals.read().metrics["cpu_pct"]).toBe(100);
   });
 
-  it("[W133] judges memory and disk by what the scheduler announced, unless it was told its own thresholds", () => {
+  it("[W133] the worker's health uses the memory and disk thresholds the scheduler announced, unless it has its own", () => {
     const use = { memory: { usedBytes: 920, limitBytes: 1_000 } };
     const led = reader(use, { disk: 0.96, drainMemoryPct: null, drainDiskPct: null }).vitals;
     const own = reader(use, { disk: 0.96 }).vitals;
@@ -72,7 +72,7 @@ describe("vitals of the worker", () => {
     expect(own.read(wide).problems).toHaveLength(2);
   });
 
-  it("[W130] says those of the machine where there is no limit, or one above what the machine has", () => {
+  it("[W130] the worker's health reports the machine's memory and CPU if there is no limit, or one above the machine's size", () => {
     const none = reader({}).vitals.read().metrics;
     const wide = reader({ memory: { usedBytes: 1, limitBytes: totalmem() * 2 }, cpu: { limitCores: 10_000 } }).vitals.read()
       .metrics;
@@ -86,7 +86,7 @@ describe("vitals of the worker", () => {
     expect(none).not.toHaveProperty("disk_pct");
   });
 
-  it("[W132] names memory, heap and disk that have passed their threshold, and nothing just below it", () => {
+  it("[W132] the worker's health names memory, heap and disk that have reached their threshold, and nothing just below it", () => {
     const memory = (usedBytes: number) => ({ memory: { usedBytes, limitBytes: 1_000 } });
 
     expect(reader(memory(899), { disk: 0.949, heap: 89.9 }).vitals.read().problems).toEqual([]);
@@ -97,7 +97,7 @@ describe("vitals of the worker", () => {
     ]);
   });
 
-  it("[W120] says for how long a handler has blocked its thread, which is no reason to be unwell", () => {
+  it("[W120] the worker's health reports how long a handler has blocked its thread, without counting it as a problem", () => {
     const { metrics, problems } = reader({}, { lag: 12_345.6 }).vitals.read();
 
     expect(metrics).toMatchObject({ handlers_lag_ms: 12_346 });
@@ -105,7 +105,7 @@ describe("vitals of the worker", () => {
     expect(reader({}).vitals.read().metrics).not.toHaveProperty("handlers_lag_ms");
   });
 
-  it("[W132] does not read again for whoever asks within a quarter of a second", () => {
+  it("[W132] the worker's health is not measured again within a quarter of a second", () => {
     const { vitals, looks, pass } = reader({});
 
     vitals.read();

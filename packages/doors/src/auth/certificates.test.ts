@@ -2,11 +2,11 @@ import { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
 import { parseCertificateSubject, parseUriNames, readPeerCertificate } from "./certificates.ts";
 
-it("[D86] a plain socket shows no certificate", () => {
+it("[D86] a plain socket has no peer certificate", () => {
   expect(readPeerCertificate(new PassThrough())).toBeNull();
 });
 
-it("[D86] the URI names of a certificate are read, and one with a comma inside cannot pose as two", () => {
+it("[D86] the URI names of a certificate are parsed, and one with a comma inside is not split into two", () => {
   expect(parseUriNames("DNS:a.example, URI:spiffe://a/tenant/x, IP Address:0:0:0:0:0:0:0:1, othername:<unsupported>")).toEqual([
     "spiffe://a/tenant/x",
   ]);
@@ -17,12 +17,12 @@ it("[D86] the URI names of a certificate are read, and one with a comma inside c
   expect(parseUriNames("")).toEqual([]);
 });
 
-it("[D86] a list of names that cannot be read whole names nobody", () => {
+it("[D86] a certificate's list of names that cannot be parsed completely yields no names", () => {
   for (const broken of [`URI:"spiffe://a`, `URI:spiffe://a/x, "`, `URI:spiffe://a/x, URI:"\\q"`, "URI"])
     expect(parseUriNames(broken)).toEqual([]);
 });
 
-it("[D86] a worker's name is exactly one URI of the trust domain, for one worker or any of its tenant", () => {
+it("[D86] a worker certificate needs exactly one URI name, in the trust domain, for one worker or for its whole tenant", () => {
   const read = (...uris: string[]) => parseCertificateSubject({ uris }, "prod.example");
 
   expect(read("spiffe://prod.example/tenant/acme/worker/w-1")).toEqual({ tenant: "acme", instance: "w-1" });

@@ -8,17 +8,17 @@ describe("tokens", () => {
     { token: "beta", tenant: "b", user: "bob", grants: ["view"] },
   ]);
 
-  it("[D3] knows the owner of a token, and nobody by a prefix, an extension or another case", () => {
+  it("[D3] the token authenticator finds the owner of an exact token, not of a prefix, an extension or another case", () => {
     expect(book("alpha", null)).toEqual({ tenant: "a", user: "ann", grants: allGrants });
     for (const wrong of ["alph", "alpha ", "Alpha", "alphaa", "", "beta\u0000"]) expect(book(wrong, null)).toBeNull();
   });
 
-  it("[D3] refuses a token for another tenant than its own", () => {
+  it("[D3] the token authenticator refuses a token for another tenant than its own", () => {
     expect(book("beta", "b")).toMatchObject({ tenant: "b" });
     expect(book("beta", "a")).toBeNull();
   });
 
-  it("[D3] does not take an empty token or a tenant whose name could run into a worker's", () => {
+  it("[D3] the token authenticator accepts no empty token and no tenant name with a slash", () => {
     expect(() => createTokenAuthenticator([{ token: "", tenant: "a", user: "u", grants: [] }])).toThrow(/token/);
     expect(() => createTokenAuthenticator([{ token: "x", tenant: "a/b", user: "u", grants: [] }])).toThrow(/slash/);
   });
@@ -27,7 +27,7 @@ describe("tokens", () => {
 describe("a book of tokens that changes", () => {
   const entry = (token: string, user = "ann", tenant = "a") => ({ token, tenant, user, grants: allGrants });
 
-  it("[D81] lets two tokens of one user in at once, and each has a name of its own that says nothing of its secret", () => {
+  it("[D81] the token registry accepts two tokens of one user at once, with credential ids that do not reveal the secret", () => {
     const book = new TokenRegistry([entry("old-secret"), entry("new-secret")]);
 
     const old = book.find("old-secret", "a");
@@ -38,7 +38,7 @@ describe("a book of tokens that changes", () => {
     expect(`${old?.credential}${fresh?.credential}`).not.toContain("secret");
   });
 
-  it("[D81] knows after a change what was added, not what was removed, and by the same name what has stayed", () => {
+  it("[D81] after a change the token registry knows added tokens, not removed ones, and keeps the credential id of the others", () => {
     const book = new TokenRegistry([entry("stays"), entry("goes")]);
     const stays = book.find("stays", null)?.credential ?? "";
     const goes = book.find("goes", null)?.credential ?? "";
@@ -51,7 +51,7 @@ describe("a book of tokens that changes", () => {
     expect(book.authenticate("comes", null)).toMatchObject({ user: "ann" });
   });
 
-  it("[D81] takes a secret that was given to another tenant, or comes back later, for another token", () => {
+  it("[D81] the token registry gives a secret a new credential id when it moves to another tenant or is added again", () => {
     const book = new TokenRegistry([entry("secret")]);
     const first = book.find("secret", null)?.credential ?? "";
 
@@ -61,7 +61,7 @@ describe("a book of tokens that changes", () => {
     expect(book.hasCredential(first)).toBe(false);
   });
 
-  it("[D81] stays as it was when a new entry cannot be one", () => {
+  it("[D81] the token registry stays unchanged if a new entry is invalid", () => {
     const book = new TokenRegistry([entry("good")]);
 
     expect(() => book.replace([entry("other"), entry("")])).toThrow(/token/);

@@ -55,7 +55,7 @@ function createFixture(options: Partial<WorkerAuthenticatorOptions> = {}) {
 }
 
 describe("the gate and tokens", () => {
-  it("[D87] lets a worker in by a token of its tenant, and nobody by none, a wrong one, another tenant's or one for readers", () => {
+  it("[D87] the worker authenticator admits a worker with a token of its tenant, not a missing, wrong, foreign or view-only one", () => {
     const { code, authenticated } = createFixture();
 
     expect(authenticated()).toMatchObject({ tenant: "acme", user: "ann", thumbprint: null });
@@ -66,7 +66,7 @@ describe("the gate and tokens", () => {
     expect(code({ token: "viewer" })).toBe("E.SESSION.DENIED");
   });
 
-  it("[D88] tells its listeners of a change, and a session is good exactly as long as its own token is in the book", () => {
+  it("[D88] the worker authenticator notifies of changes, and a session is valid exactly while its own token is in the registry", () => {
     const { authenticator, tokens, authenticated } = createFixture();
     const heard: boolean[] = [];
     const before = authenticated();
@@ -88,7 +88,7 @@ describe("the gate and tokens", () => {
 });
 
 describe("the gate and certificates", () => {
-  it("[D86] in mode mtls a trusted certificate that names this worker or its tenant is proof, and its key is noted", () => {
+  it("[D86] in mode mtls a trusted certificate for this worker or its tenant authenticates it, and its thumbprint is recorded", () => {
     const { authenticated, shown } = createFixture();
 
     const one = authenticated({ mode: "mtls", token: null, certificate: shown() });
@@ -102,7 +102,7 @@ describe("the gate and certificates", () => {
     expect(any.thumbprint).toBe("thumb");
   });
 
-  it("[D86] in mode mtls no certificate, an untrusted or expired one, other names, and a token instead are refused", () => {
+  it("[D86] in mode mtls a missing, untrusted or expired certificate, or one with other names, is refused despite a valid token", () => {
     const { code, shown, environment } = createFixture();
     const mtls = (certificate: PeerCertificate | null, more: Partial<WorkerCredentials> = {}) =>
       code({ mode: "mtls", certificate, ...more });
@@ -117,13 +117,13 @@ describe("the gate and certificates", () => {
     expect(mtls(shown(), { instance: "w-2" })).toBe("E.SESSION.DENIED");
   });
 
-  it("[D87] where certificates are not asked for, mode mtls is not offered", () => {
+  it("[D87] the worker authenticator refuses mode mtls if no trust domain is configured", () => {
     const { code, shown } = createFixture({ trustDomain: null });
 
     expect(code({ mode: "mtls", token: null, certificate: shown() })).toBe("E.AUTH.MODE_UNSUPPORTED");
   });
 
-  it("[D87] a tenant that demands a certificate gets E.AUTH.MTLS_REQUIRED without a trusted one, whatever the mode and the token", () => {
+  it("[D87] a worker of a tenant that requires certificates gets E.AUTH.MTLS_REQUIRED without a trusted one, whatever its token", () => {
     const { code, shown } = createFixture({ isCertificateRequired: (tenant) => tenant === "acme" });
 
     expect(code({})).toBe("E.AUTH.MTLS_REQUIRED");
@@ -136,7 +136,7 @@ describe("the gate and certificates", () => {
     expect(code({ tenant: "other" })).toBe("E.AUTH.INVALID_TOKEN");
   });
 
-  it("[D88] who came in by a certificate is good until it ends, or until its authority is no longer trusted", () => {
+  it("[D88] a worker authenticated by certificate stays valid until it expires or certificates are distrusted", () => {
     const { authenticator, environment, shown, authenticated } = createFixture();
     let heard = 0;
     authenticator.onChange(() => (heard += 1));
@@ -155,7 +155,7 @@ describe("the gate and certificates", () => {
     expect(authenticator.isStillValid(authenticated({ mode: "mtls", token: null, certificate: shown() }))).toBe(true);
   });
 
-  it("[D88] with a token and a certificate that is demanded, both must stay good", () => {
+  it("[D88] with a token and a required certificate, a worker stays valid only while both are valid", () => {
     const { authenticator, tokens, environment, shown, authenticated } = createFixture({ isCertificateRequired: () => true });
     const both = authenticated({ certificate: shown() });
     const shorter = authenticated({ certificate: shown({ expiresAt: environment.clock.now() + 10 }) });
@@ -166,7 +166,7 @@ describe("the gate and certificates", () => {
     expect(authenticator.isStillValid(both)).toBe(false);
   });
 
-  it("[D82] a session token is bound to the key that was shown, and read back under the gate's own keys only", () => {
+  it("[D82] the worker authenticator issues a session token bound to the certificate's thumbprint, and refuses an altered one", () => {
     const { authenticator } = createFixture();
 
     const { token, jti } = authenticator.issueSessionToken({

@@ -40,7 +40,7 @@ function forge(token: string, change: Record<string, unknown>, secret = "k1".rep
 }
 
 describe("a session token", () => {
-  it("[D82] says session, worker, tenant, dialect and its own name, times, key and audience, and nothing else", () => {
+  it("[D82] a session token contains session, worker, tenant, dialect, type, id, times, key id and audience, and nothing else", () => {
     const { tokens, time } = createFixture();
 
     const issued = tokens.issue(session);
@@ -53,7 +53,7 @@ describe("a session token", () => {
     expect(tokens.read(forge(issued.token, {}))).toEqual({ ...said, iat, exp: iat + 3_600 });
   });
 
-  it("[D82] names the certificate it is bound to, where there is one", () => {
+  it("[D82] a session token names the certificate it is bound to, if there is one", () => {
     const { tokens } = createFixture();
 
     const issued = tokens.issue({ ...session, thumbprint: "thumb" });
@@ -62,7 +62,7 @@ describe("a session token", () => {
     expect(tokens.read(tokens.issue(session).token)).not.toHaveProperty("cnf");
   });
 
-  it("[D83] is refused with any bit of any character flipped, and cut or lengthened anywhere", () => {
+  it("[D83] a session token is refused if any bit of it is flipped, or if it is shortened or lengthened", () => {
     const { tokens } = createFixture();
     const { token } = tokens.issue(session);
 
@@ -81,7 +81,7 @@ describe("a session token", () => {
     expect(accepted).toEqual([]);
   });
 
-  it("[D83] is refused without a signature, with another algorithm's header, under another key and when it is no token at all", () => {
+  it("[D83] a session token is refused without a signature, with an algorithm header, under another key and if malformed", () => {
     const { tokens } = createFixture();
     const { token } = tokens.issue(session);
     const [body = ""] = token.split(".");
@@ -117,7 +117,7 @@ describe("a session token", () => {
     ["no end", { exp: undefined }],
     ["a beginning that is not yet", { iat: 1_760_000_066 }],
     ["a binding that is no text", { cnf: {} }],
-  ])("[D83] is refused with %s, though its signature is right", (_what, change) => {
+  ])("[D83] a session token is refused with %s, though its signature is right", (_what, change) => {
     const { tokens } = createFixture();
     const { token } = tokens.issue(session);
 
@@ -125,7 +125,7 @@ describe("a session token", () => {
     expect(isRefused(tokens.read(token))).toBe(false);
   });
 
-  it("[D83] lives until its end to the second", () => {
+  it("[D83] a session token is valid until exactly its expiry and refused from then on", () => {
     const { tokens, pass } = createFixture();
     const { token } = tokens.issue(session);
 
@@ -136,7 +136,7 @@ describe("a session token", () => {
   });
 
   it.each([hourMs, -hourMs, -1_760_000_000_000])(
-    "[D84] is judged by time that goes on evenly when the wall clock jumps by %d ms",
+    "[D84] a session token's expiry follows monotonic time when the wall clock jumps by %d ms",
     (jumpMs) => {
       const { tokens, time, pass } = createFixture();
       const { token } = tokens.issue(session);
@@ -152,7 +152,7 @@ describe("a session token", () => {
     },
   );
 
-  it("[D84] of a process whose clock was ahead by no more than a minute is still read", () => {
+  it("[D84] a session token from a process whose clock was ahead by at most a minute is accepted", () => {
     const before = createFixture();
     before.pass(59_000);
 
@@ -167,7 +167,7 @@ describe("the ring of session keys", () => {
   const turn = (keys: readonly SigningKey[], now: number) =>
     rotateKeys(keys, now, { ageMs: dayMs, lifeMs: hourMs, make: () => ({ kid: `at-${now}`, secret: Buffer.from(String(now)) }) });
 
-  it("[D85] gets a new key when the last one is old enough, and loses an old one when its last token is over", () => {
+  it("[D85] the session key ring gets a new key when the last is old enough, and drops an old one when its last token has expired", () => {
     const first = turn([], 0);
     expect(first.map(({ kid }) => kid)).toEqual(["at-0"]);
     expect(turn(first, dayMs - 1)).toBe(first);
@@ -178,7 +178,7 @@ describe("the ring of session keys", () => {
     expect(turn(two, dayMs + hourMs + 1).map(({ kid }) => kid)).toEqual([`at-${dayMs}`]);
   });
 
-  it("[D85] signs with the newest and reads under both while they overlap; afterwards the old key opens nothing", () => {
+  it("[D85] session tokens are signed with the newest key and accepted under both; once removed, the old key is not accepted", () => {
     const { tokens, ring, pass } = createFixture();
     const old = tokens.issue(session).token;
     pass(60_000);
@@ -192,7 +192,7 @@ describe("the ring of session keys", () => {
     expect([old, fresh].map((token) => tokens.read(token)).map(isRefused)).toEqual([true, false]);
   });
 
-  it("[D85] replaces a key that a wrong clock has dated far ahead, and stays small whatever clocks do", () => {
+  it("[D85] the session key ring replaces a key dated far in the future, and stays small however the clock jumps", () => {
     const ahead = turn(turn([], 40 * dayMs), 0);
     expect(ahead.map(({ kid }) => kid)).toEqual([`at-${40 * dayMs}`, "at-0"]);
 

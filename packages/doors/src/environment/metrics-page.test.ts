@@ -85,7 +85,7 @@ function openScrape() {
 }
 
 describe("what /metrics shows", () => {
-  it("[A26] is what docs/metrics.md lists: the same families, kinds and labels, and nothing else", async () => {
+  it("[A26] GET /metrics shows exactly the families, kinds and labels that docs/metrics.md lists", async () => {
     const fixture = await openDoorsFixture();
     const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1);
     // A worker comes, is refused a word and works, so that what is only made when it is needed is seen too.
@@ -111,7 +111,7 @@ describe("what /metrics shows", () => {
     }
   });
 
-  it("[A26] has the promised names with the promised labels", async () => {
+  it("[A26] GET /metrics shows the promised metric names with the promised labels", async () => {
     const { engine, meters, scrape } = openScrape();
     meters.connections("t").set(1);
     meters.bytes("t", "in").add(5);
@@ -138,7 +138,7 @@ describe("what /metrics shows", () => {
       expect(text.split("\n")).toContain(line);
   });
 
-  it("[A27] counts the workers of each state and the depth of each queue over all tenants, zeros included", async () => {
+  it("[A27] GET /metrics counts the workers of each state and the queue depth for every tenant, including zeros", async () => {
     const lines = (await openScrape().scrape()).split("\n");
 
     expect(lines.filter((line) => line.startsWith("workers{"))).toEqual([
@@ -160,7 +160,7 @@ describe("what /metrics shows", () => {
     ]);
   });
 
-  it("[A27] asks the store at most every 2 s, and leaves its numbers out while it does not answer", async () => {
+  it("[A27] GET /metrics queries the store at most every 2 s, and leaves its numbers out while it does not answer", async () => {
     const { environment, reader, scrape, setAway } = openScrape();
     await Promise.all([scrape(), scrape()]);
     await scrape();
@@ -178,7 +178,7 @@ describe("what /metrics shows", () => {
     expect(await scrape()).toMatch(/^queue_depth\{/m);
   });
 
-  it("[A27] does not wait longer than 2 s for a store that hangs", async () => {
+  it("[A27] GET /metrics does not wait longer than 2 s for a store that hangs", async () => {
     const { environment, reader, scrape } = openScrape();
     const { promise: never } = Promise.withResolvers<never>();
     Object.assign(reader, { page: () => never });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createMetricsRegistry, metricsLimits } from "./metrics-registry.ts";
 
 describe("metrics", () => {
-  it("[A1] writes counters, gauges and histograms in the text form, with labels escaped", () => {
+  it("[A1] the metrics registry renders counters, gauges and histograms in the text format, with labels escaped", () => {
     const metrics = createMetricsRegistry();
     metrics.counter("frames_total", "Frames.", ["tenant"]).withLabels('a"b\\c\nd').add(2);
     metrics.gauge("open", "Open.", []).withLabels().set(3);
@@ -29,7 +29,7 @@ describe("metrics", () => {
     );
   });
 
-  it("[A1] takes numbers that arrive as data: known families by their labels, histograms as observations, new ones as counters", () => {
+  it("[A1] the metrics registry adds values by name: to known families by label, to histograms as observations, else as counters", () => {
     const metrics = createMetricsRegistry();
     metrics.histogram("latency_ms", "Latency.", ["tenant", "type"], [10]);
 
@@ -41,7 +41,7 @@ describe("metrics", () => {
     expect(metrics.render()).toContain('retries_total{reason="lost"} 3');
   });
 
-  it("[A1] holds a bounded number of series: further ones are counted together", () => {
+  it("[A1] the metrics registry keeps a bounded number of series per family and counts the rest together", () => {
     const metrics = createMetricsRegistry();
     const family = metrics.counter("wild_total", "Wild.", ["name"]);
 
@@ -51,7 +51,7 @@ describe("metrics", () => {
     expect(metrics.render().split("\n").length).toBeLessThan(metricsLimits.seriesPerFamilyMax + 10);
   });
 
-  it("[D97] counts what a tenant overflows with as that tenant's, so that nobody's numbers vanish behind another's names", () => {
+  it("[D97] the metrics registry counts overflowing series per tenant, so that one tenant's names do not hide another's numbers", () => {
     const metrics = createMetricsRegistry();
     const family = metrics.counter("misses_total", "Misses.", ["tenant", "worker"]);
 
@@ -62,7 +62,7 @@ describe("metrics", () => {
     expect(metrics.render()).toContain('misses_total{tenant="quiet",worker="other"} 3');
   });
 
-  it("[D97] shows no series twice: names that begin alike for longer than a label may be are one", () => {
+  it("[D97] the metrics registry renders no series twice: labels that are equal once truncated share one series", () => {
     const metrics = createMetricsRegistry();
     const family = metrics.counter("misses_total", "Misses.", ["worker"]);
     const long = "w".repeat(metricsLimits.labelCharsMax);

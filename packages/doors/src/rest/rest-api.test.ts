@@ -45,7 +45,7 @@ const request = (more: Partial<RestRequest> = {}): RestRequest => ({
 });
 
 describe("calls without HTTP", () => {
-  it("[A17] answers a call with the status, headers and body that HTTP would carry, in microtasks alone", async () => {
+  it("[A17] a call without HTTP is answered with the status, headers and body that HTTP would carry, in microtasks alone", async () => {
     const calls = openCalls();
     const body = Buffer.from(JSON.stringify({ clientId: "c", workflow: sampleChain }));
     let isLate = false;
@@ -67,7 +67,7 @@ describe("calls without HTTP", () => {
     ["an unknown name in the query", "listRuns", { query: { nme: "x" } }, 400, "E.REQUEST.INVALID"],
     ["a run that is not there", "getRun", { params: { runId: "none" } }, 404, "E.NOT_FOUND"],
     ["a body that is too large", "startRun", { body: Buffer.alloc(limits.requestBytesMax + 1) }, 413, "E.REQUEST.TOO_LARGE"],
-  ])("[A17] refuses %s with the one error body", async (_what, name, more, status, error) => {
+  ])("[A17] a call without HTTP that has %s is refused with the common error body", async (_what, name, more, status, error) => {
     const answer = await openCalls().handle(name, request(more));
 
     expect([answer.status, JSON.parse(answer.body)]).toMatchObject([status, { error, requestId: "name-1" }]);

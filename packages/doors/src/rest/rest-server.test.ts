@@ -17,7 +17,7 @@ describe("what every route has in common", () => {
   };
   const bearer = { authorization: "Bearer secret-a" };
 
-  it("[A12] asks for a token on every route but the open ones, before anything is read", async () => {
+  it("[A12] the REST server asks for a token on every route but the open ones, before anything is read", async () => {
     fixture = await openDoorsFixture();
     const guarded = [
       ["POST", "/api/v1/runs"],
@@ -55,7 +55,7 @@ describe("what every route has in common", () => {
     expect(fixture.engine.commands).toEqual([]);
   });
 
-  it("[A12] lets a token do only what it was given", async () => {
+  it("[A12] the REST server lets a token do only what it is granted", async () => {
     fixture = await openDoorsFixture();
     const viewer = { authorization: "Bearer viewer" };
 
@@ -72,14 +72,14 @@ describe("what every route has in common", () => {
     expect(fixture.engine.commands).toEqual([]);
   });
 
-  it("[A12] shows the numbers without a token only where they were opened", async () => {
+  it("[A12] the REST server shows metrics without a token only if it is configured to", async () => {
     fixture = await openDoorsFixture({ isMetricsOpen: true });
 
     expect((await fetch(`${fixture.http}/metrics`)).status).toBe(200);
     expect((await call("GET", "/api/v1/runs")).status).toBe(401);
   });
 
-  it("[A12] answers a stranger's large body before having read it", async () => {
+  it("[A12] the REST server answers an unauthenticated request with a large body before it has read the body", async () => {
     fixture = await openDoorsFixture();
 
     const status = await new Promise<number>((resolve, reject) => {
@@ -96,7 +96,7 @@ describe("what every route has in common", () => {
     expect(status).toBe(401);
   });
 
-  it("[A13] has one error body with a stable code for unknown routes, wrong methods and malformed addresses", async () => {
+  it("[A13] the REST server answers unknown routes, wrong methods and malformed paths with one error body and a stable code", async () => {
     fixture = await openDoorsFixture();
     const unknown = await call("GET", "/api/v1/nothing", bearer);
     expect(unknown.body).toEqual({
@@ -113,7 +113,7 @@ describe("what every route has in common", () => {
     expect((await call("GET", `/api/v1/runs/${"r".repeat(3_000)}`, bearer)).body).toMatchObject({ error: "E.REQUEST.INVALID" });
   });
 
-  it("[A13] refuses bodies of another type and bodies that are too large", async () => {
+  it("[A13] the REST server refuses bodies of another media type and bodies that are too large", async () => {
     fixture = await openDoorsFixture();
     const json = { ...bearer, "content-type": "application/json" };
 
@@ -124,7 +124,7 @@ describe("what every route has in common", () => {
     expect([large.status, large.body.error]).toEqual([413, "E.REQUEST.TOO_LARGE"]);
   });
 
-  it("[A14] shows nothing of what broke inside, and logs it under the request id", async () => {
+  it("[A14] the REST server shows callers nothing of an internal failure, and logs it under the request id", async () => {
     const secret = "SELECT * FROM runs at /var/lib/astra/secret.db";
     fixture = await openDoorsFixture({
       reader: {
@@ -150,7 +150,7 @@ describe("what every route has in common", () => {
     expect(JSON.stringify(logged)).toContain("SELECT");
   });
 
-  it("[A14] answers with the engine's fault, and with 503 when the engine is gone", async () => {
+  it("[A14] the REST server answers with the engine's fault, and with 503 when the engine is gone", async () => {
     fixture = await openDoorsFixture();
     const json = { ...bearer, "content-type": "application/json" };
     const body = JSON.stringify({ workflow: sampleChain, clientId: "c" });
@@ -170,7 +170,7 @@ describe("what every route has in common", () => {
     expect(await waiting).toMatchObject({ status: 503, body: { error: "E.SHUTTING_DOWN" } });
   });
 
-  it("[A15] is healthy while the process lives and ready only while it can take work", async () => {
+  it("[A15] the REST server is healthy while the process lives, and ready only while it can take work", async () => {
     let why: { code: "E.STORE.BUSY"; reason: string } | null = null;
     fixture = await openDoorsFixture({ unready: () => why });
 
@@ -184,7 +184,7 @@ describe("what every route has in common", () => {
     expect((await call("GET", "/healthz")).body).toEqual({ ok: true });
   });
 
-  it("[A1] shows the engine's numbers and the process's beside those of the doors, to operators", async () => {
+  it("[A1] GET /metrics shows operators the metrics of the engine and the process beside those of the doors", async () => {
     fixture = await openDoorsFixture({
       gauge: () => sampleGauge({ waiting: 3, turns: 40, commands: 5, grants: 6, quarantined: 1, sessions: 2, held: 9 }),
     });
@@ -196,7 +196,7 @@ describe("what every route has in common", () => {
     expect(text).toMatch(/process_resident_memory_bytes \d+/);
   });
 
-  it("[A16] serves the page it was given at the root, allowed to talk to this server only", async () => {
+  it("[A16] the REST server serves the given page at the root, with a policy that allows connections to this server only", async () => {
     fixture = await openDoorsFixture({ page: "<!doctype html><title>demo</title>" });
     const response = await fetch(`${fixture.http}/`);
     expect([response.status, await response.text()]).toEqual([200, "<!doctype html><title>demo</title>"]);
@@ -208,7 +208,7 @@ describe("what every route has in common", () => {
     expect((await call("GET", "/")).status).toBe(404);
   });
 
-  it("[A13] survives what is no HTTP at all", async () => {
+  it("[A13] the REST server survives input that is not HTTP", async () => {
     fixture = await openDoorsFixture();
     for (const noise of [
       "\u0000\u0001\u0002\r\n\r\n",

@@ -10,7 +10,7 @@ const settings: EngineSettings = {
 };
 
 describe("thresholds", () => {
-  it("[B30] are the tenant's own where it has some, and everybody's otherwise", () => {
+  it("[B30] thresholds are the tenant's own where it has any, and the defaults otherwise", () => {
     expect(settingsForTenant(settings, "fast")).toMatchObject({
       heartbeatMs: 2_000,
       drainMemPct: 70,
@@ -21,19 +21,19 @@ describe("thresholds", () => {
     expect(settingsForTenant(settings, "constructor")).toMatchObject({ heartbeatMs: 10_000 });
   });
 
-  it("[B30] judge dialects that cannot be told a period by 35 s, with leases of 105 s", () => {
+  it("[B30] workers of dialects without a negotiated heartbeat period are judged by 35 s by default, with leases of 105 s", () => {
     for (const dialect of ["first", "v1"])
       expect(workerTimings(settings, "fast", dialect)).toEqual({ heartbeatMs: 35_000, leaseMs: 105_000 });
     expect(workerTimings(settings, "slow", "v1")).toEqual({ heartbeatMs: 60_000, leaseMs: 200_000 });
     expect(workerTimings(settings, "fast", "v2")).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
   });
 
-  it("[B31] are as they come without a problem", () => {
+  it("[B31] the default thresholds, and valid ones of tenants, are accepted without a problem", () => {
     expect(settingsProblems(defaultSettings)).toEqual([]);
     expect(settingsProblems(settings)).toEqual([]);
   });
 
-  it("[B31] that make no sense are all named at once, with whose they are", () => {
+  it("[B31] invalid thresholds are all reported at once, each with its tenant", () => {
     const problems = settingsProblems({
       ...settings,
       leaseMs: 19_999,

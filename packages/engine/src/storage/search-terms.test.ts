@@ -12,7 +12,7 @@ const run = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
 });
 
 describe("words", () => {
-  it("[S85] cuts a text at everything in ASCII that is neither letter nor digit, in lower case", () => {
+  it("[S85] searchWords splits a text at every ASCII character that is neither letter nor digit, in lower case", () => {
     expect(searchWords("E.TASK-Failed: node_7 (Über\u2014alles)\n\0x")).toEqual([
       "e",
       "task",
@@ -25,7 +25,7 @@ describe("words", () => {
     expect(searchWords(" .,-%'\"\\ ")).toEqual([]);
   });
 
-  it("[S85] cuts long words, never through a character, so that what was cut is still found", () => {
+  it("[S85] searchWords truncates long words, never inside a character, and a truncated word is still found", () => {
     const long = `${"x".repeat(63)}\u{1f600}\u{1f600}`;
 
     expect(searchWords(long)).toEqual(["x".repeat(63)]);
@@ -33,7 +33,7 @@ describe("words", () => {
     expect(matchesAllWords(searchWords(`a ${"y".repeat(999)}`), searchWords("y".repeat(500)))).toBe(true);
   });
 
-  it("[S85] finds a run by its id, name, client, starter, the values of its labels, and what it failed of", () => {
+  it("[S85] a run's search terms are its id, name, client, starter, label values and error", () => {
     expect(runSearchTerms(run).split(" ")).toEqual([
       ...["018bcfe5", "6800", "7001", "8000", "0000000000ff", "nightly", "report", "ähren", "console", "ann", "example"],
       ...["blue", "42"],
@@ -43,7 +43,7 @@ describe("words", () => {
     expect([hasSameSearchTerms(run, failed), hasSameSearchTerms(run, { ...run, open: 3 })]).toEqual([false, true]);
   });
 
-  it("[S85] reads what is no JSON as nothing, and takes a bounded number of words", () => {
+  it("[S85] a run's search terms ignore fields that are not JSON, and are limited in number", () => {
     expect(runSearchTerms({ ...run, label: "", about: "broken", error: "x" })).toBe(
       "018bcfe5 6800 7001 8000 0000000000ff console",
     );
@@ -51,7 +51,7 @@ describe("words", () => {
     expect(runSearchTerms({ ...run, error: JSON.stringify({ message }) }).split(" ")).toHaveLength(96);
   });
 
-  it("[S85] wants every word, each at the beginning of one that is there", () => {
+  it("[S85] a search matches only when every word is a prefix of one of the terms", () => {
     expect(matchesAllWords(["nightly", "report"], ["rep", "night"])).toBe(true);
     expect(matchesAllWords(["nightly", "report"], ["port"])).toBe(false);
     expect(matchesAllWords(["nightly"], [])).toBe(true);

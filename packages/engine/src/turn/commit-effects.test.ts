@@ -29,13 +29,13 @@ function publishTurns(firstPositions: readonly number[], turnsInFlight: number):
 }
 
 describe("positions of a tenant's log", () => {
-  it("[U21] end the process where a turn gets positions that are not above those of the turn before", () => {
+  it("[U21] the engine reports E.INTERNAL and stops publishing when a turn gets log positions that are not above those of the turn before", () => {
     expect(publishTurns([1, 4, 9], 1)).toEqual([]);
     expect(publishTurns([1, 3], 1)).toMatchObject([{ code: "E.INTERNAL", cause: { rule: "position order" } }]);
     expect(publishTurns([4, 1], 1)).toHaveLength(1);
   });
 
-  it("[U21] may come in another order where several turns are in flight, but never twice", () => {
+  it("[U21] a tenant's log positions may arrive out of order where several turns are in flight, but never overlap", () => {
     expect(publishTurns([4, 1, 7], 4)).toEqual([]);
     expect(publishTurns([4, 2], 4)).toHaveLength(1);
   });

@@ -30,7 +30,7 @@ const fill = (inbox: CommandInbox, command: Command, count: number): WaitingComm
 };
 
 describe("the inbox", () => {
-  it("[T3] gives each tenant its turn, keeps the order inside one, and goes on where it stopped", () => {
+  it("[T3] the inbox alternates between tenants, keeps the order within each, and continues where it stopped", () => {
     const inbox = new CommandInbox();
     const loud = fill(inbox, workerCommand("loud"), 5);
     const quiet = fill(inbox, workerCommand("quiet"), 2);
@@ -46,7 +46,7 @@ describe("the inbox", () => {
     expect(inbox.size).toBe(0);
   });
 
-  it("[T4] takes words of workers before orders, and keeps a quarter of the turn for orders", () => {
+  it("[T4] the inbox takes workers' commands before callers' commands, and reserves a quarter of the turn for callers", () => {
     const inbox = new CommandInbox();
     fill(inbox, callerCommand("t"), 100);
     fill(inbox, workerCommand("t"), 100);
@@ -58,7 +58,7 @@ describe("the inbox", () => {
     expect(inbox.size).toBe(180);
   });
 
-  it("[T5] bounds a turn by bytes, but always takes one command", () => {
+  it("[T5] the inbox limits a turn by bytes, but always takes one command", () => {
     const inbox = new CommandInbox();
     inbox.push(item(workerCommand("t"), 5_000));
     inbox.push(item(workerCommand("t"), 300));
@@ -67,7 +67,7 @@ describe("the inbox", () => {
     expect(inbox.take(10, 1_000, null)).toHaveLength(1);
   });
 
-  it("[T6] takes a suspect alone, and what was put back before what is new", () => {
+  it("[T6] the inbox takes a command that must be decided alone by itself, and commands that were put back before new ones", () => {
     const inbox = new CommandInbox();
     const [back, suspect] = [item(workerCommand("t")), { ...item(workerCommand("t")), isDecidedAlone: true }];
     const fresh = fill(inbox, workerCommand("t"), 1);
@@ -77,7 +77,7 @@ describe("the inbox", () => {
     expect(inbox.take(10, 1e6, null)).toEqual([back, ...fresh]);
   });
 
-  it("[T7] knows when the oldest waiting word came, and gives everything up at the end", () => {
+  it("[T7] the inbox reports when its oldest waiting worker command arrived, and returns all commands when it is drained", () => {
     const inbox = new CommandInbox();
     expect(inbox.oldestWorkerCommandAt()).toBe(Number.POSITIVE_INFINITY);
     inbox.push(item(callerCommand("t"), 1, 1));

@@ -16,7 +16,7 @@ const item = (type: "worker.join" | "worker.leave", session: string): WaitingCom
 });
 
 describe("joins that wait", () => {
-  it("[B26] are over when their session leaves before they were decided, and only those", () => {
+  it("[B26] a pending join is marked as gone when its own session leaves before it was decided, and no other join is", () => {
     const [mine, other] = [item("worker.join", "s1"), item("worker.join", "s2")];
     const joins = new PendingWorkerJoins();
 
@@ -25,7 +25,7 @@ describe("joins that wait", () => {
     expect([mine.isSessionGone, other.isSessionGone]).toEqual([true, false]);
   });
 
-  it("[B25] of one session that flaps are told apart: the landing of the first leaves the second to its own leave", () => {
+  it("[B25] two pending joins of one session are tracked separately: after the first is committed, a leave applies to the second", () => {
     const [first, second] = [item("worker.join", "s1"), item("worker.join", "s1")];
     const joins = new PendingWorkerJoins();
     joins.commandArrived(first);

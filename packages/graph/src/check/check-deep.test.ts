@@ -12,7 +12,7 @@ const messagesOf = (workflow: Workflow, catalogue?: PackageCatalogue) =>
 const objectSchema = (properties: object, rest: object = {}) => ({ type: "object", properties, ...rest });
 
 describe("checkWorkflow on middlewares", () => {
-  it("[G14] finds nothing wrong with a chain and its ports", () => {
+  it("[G14] checkWorkflow finds nothing wrong with a valid middleware chain and its ports", () => {
     const workflow = testWorkflow(
       [
         testNode(0, { out: { o: "results.o" } }),
@@ -24,7 +24,7 @@ describe("checkWorkflow on middlewares", () => {
     expect(messagesOf(workflow)).toEqual([]);
   });
 
-  it("[G14] names ids used twice, ports a middleware does not have, and edges that go the wrong way", () => {
+  it("[G14] checkWorkflow reports duplicate ids, ports that a middleware does not have, and edges in the wrong direction", () => {
     const workflow = testWorkflow(
       [
         testNode(0, { out: { o: "results.o" } }),
@@ -56,7 +56,7 @@ describe("checkWorkflow on middlewares", () => {
     expect(problems.find((one) => one.path === "/edges/0/target/port")).toMatchObject({ node: testUuid(1), severity: "error" });
   });
 
-  it("[G14] refuses an edge that names a middleware as its node", () => {
+  it("[G14] checkWorkflow refuses an edge that names a middleware as its node", () => {
     const workflow = testWorkflow(
       [testNode(0, { out: { o: "results.o" }, middlewares: [testNode(10)] })],
       [testEdge(10, "o", 0, "i")],
@@ -67,7 +67,7 @@ describe("checkWorkflow on middlewares", () => {
 });
 
 describe("checkWorkflow on containers", () => {
-  it("[G15] names unknown subgraphs, wrong fields, and nodes the subgraph does not have", () => {
+  it("[G15] checkWorkflow reports unknown subgraphs, invalid container fields, and nodes that the subgraph does not have", () => {
     const workflow = testWorkflow(
       [
         testContainer(0, { subgraphId: "none" }),
@@ -91,7 +91,7 @@ describe("checkWorkflow on containers", () => {
     ]);
   });
 
-  it("[G15] names cycles and wrong edges inside subgraphs, with their place", () => {
+  it("[G15] checkWorkflow reports cycles and invalid edges inside subgraphs, with their path", () => {
     const inner = testWorkflow(
       [
         testNode(5, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
@@ -107,7 +107,7 @@ describe("checkWorkflow on containers", () => {
     expect(problems[1]).toContain("/subgraphs/0/definition/edges: the edges of subgraph s form a cycle");
   });
 
-  it("[G15] refuses a container that contains itself, directly or through others", () => {
+  it("[G15] checkWorkflow refuses a container that contains itself, directly or through others", () => {
     const direct = testWorkflow([testContainer(0, { subgraphId: "a" })], [], {
       subgraphs: [testSubgraph("a", testWorkflow([testContainer(5, { subgraphId: "a" })]))],
     });
@@ -124,7 +124,7 @@ describe("checkWorkflow on containers", () => {
     expect(messagesOf(round)[0]).toMatch(/contain itself: (a -> b -> a|b -> a -> b)/);
   });
 
-  it("[G15] bounds how deep containers nest and how many nodes they open", () => {
+  it("[G15] checkWorkflow limits how deep containers nest and how many nodes they expand to", () => {
     const chainOf = (depth: number, width: number) =>
       testWorkflow([testContainer(0, { subgraphId: "s0" })], [], {
         subgraphs: Array.from({ length: depth }, (_, at) =>
@@ -144,7 +144,7 @@ describe("checkWorkflow on containers", () => {
     expect(messagesOf(chainOf(6, 8))[0]).toContain("with its containers opened");
   });
 
-  it("[G7] names aliases that lead nowhere or to several containers, and prefixes that cannot be read", () => {
+  it("[G7] checkWorkflow reports port prefixes that cannot be parsed, and aliases or nodes that do not exist", () => {
     const bound = (prefix: string) =>
       testWorkflow(
         [
@@ -164,7 +164,7 @@ describe("checkWorkflow on containers", () => {
     expect(messagesOf(bound("strange"))[0]).toContain("/nodes/1/ui/inputPorts/0/binding/prefix: node");
   });
 
-  it("[G7] sees the cycle that a port bound to another node makes", () => {
+  it("[G7] checkWorkflow detects a cycle that is closed by a port bound to another node", () => {
     const workflow = testWorkflow(
       [
         testNode(0, { out: { o: "results.o" } }),
@@ -185,7 +185,7 @@ describe("checkWorkflow on containers", () => {
 });
 
 describe("checkWorkflow on values", () => {
-  it("[G16] refuses an edge between ports whose types cannot fit, and one that writes results", () => {
+  it("[G16] checkWorkflow refuses an edge between ports of incompatible types, and one that writes results", () => {
     const source = (type: unknown) =>
       testNode(0, { out: { page: "results.page" }, schema: { results: objectSchema({ page: { type } }) } });
     const target = testNode(1, {
@@ -203,7 +203,7 @@ describe("checkWorkflow on values", () => {
     );
   });
 
-  it("[G16] refuses authored parameters that break their schema, unless an edge or a frame writes them", () => {
+  it("[G16] checkWorkflow refuses authored parameters that violate their schema, unless an edge or a container input writes them", () => {
     const schema = {
       parameters: objectSchema(
         { size: { type: "integer" }, who: objectSchema({ name: { type: "string" } }) },
@@ -227,7 +227,7 @@ describe("checkWorkflow on values", () => {
     ]);
   });
 
-  it("[G13] is done with a workflow full of schemas that never end", () => {
+  it("[G13] checkWorkflow finishes on a workflow full of schemas that expand exponentially", () => {
     const bomb = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [
         `a${at}`,
@@ -259,7 +259,7 @@ describe("checkWorkflow with a catalogue", () => {
   };
   const of = (name: string, version: string, rest: object = {}) => ({ package: { name, version }, ...rest });
 
-  it("[G17] refuses an unknown package, version, type or role, naming what there is", () => {
+  it("[G17] checkWorkflow refuses a package, version, type or role that is not in the catalogue, and lists the known versions", () => {
     const workflow = testWorkflow(
       [
         testNode(0, of("later", "1.0.0")),
@@ -293,7 +293,7 @@ describe("checkWorkflow with a catalogue", () => {
       message,
     ]);
 
-  it("[G25] names an unknown package with its node, the nearest that is known, and the way out", () => {
+  it("[G25] checkWorkflow reports an unknown package with its node, the most similar known name, and what to do about it", () => {
     expect(unknown("dem0")).toEqual([
       [
         "error",
@@ -304,7 +304,7 @@ describe("checkWorkflow with a catalogue", () => {
     expect(unknown("x".repeat(1_000))[0]?.[1]?.length).toBeLessThan(300);
   });
 
-  it("[G25] finds it in subgraphs and among middlewares, and leaves containers to the scheduler", () => {
+  it("[G25] checkWorkflow finds unknown packages in subgraphs and middlewares, and does not look up the packages of containers", () => {
     const inside = testSubgraph("s", testWorkflow([testNode(7, of("later", "1.0.0"))]));
     const around = testNode(
       1,
@@ -322,7 +322,7 @@ describe("checkWorkflow with a catalogue", () => {
     ]);
   });
 
-  it("[G26] warns of an unknown package where nobody has brought any, or where it is allowed", () => {
+  it("[G26] checkWorkflow only warns of an unknown package when the catalogue is empty or allowUnknown is set", () => {
     const empty: PackageCatalogue = { names: [], isListed: () => false, versions: () => [], node: () => null };
     const fresh = checkWorkflow(testWorkflow([testNode(0, of("later", "1.0.0"))]), empty);
 
@@ -332,7 +332,7 @@ describe("checkWorkflow with a catalogue", () => {
     ]);
   });
 
-  it("[G26] allows nothing else: an unknown version or type of a known package stays refused", () => {
+  it("[G26] checkWorkflow with allowUnknown still refuses an unknown version or type of a known package", () => {
     const workflow = testWorkflow([testNode(0, of("demo", "3.0.0")), testNode(1, of("demo", "1.10.0", { type: "demo.none" }))]);
 
     expect(checkWorkflow(workflow, catalogue, { allowUnknown: true }).map(({ severity }) => severity)).toEqual([
@@ -341,14 +341,14 @@ describe("checkWorkflow with a catalogue", () => {
     ]);
   });
 
-  it("[G27] warns of a package or version that a worker lists without a manifest: its nodes cannot be checked", () => {
+  it("[G27] checkWorkflow warns of a package or version that a worker lists without a manifest", () => {
     const listed = checkWorkflow(testWorkflow([testNode(0, of("demo", "2.0.0"))]), catalogue);
 
     expect(unknown("bare")).toEqual([["warning", expect.stringContaining("no worker has sent a manifest of package bare")]]);
     expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: testUuid(0) }]);
   });
 
-  it("[G28] looks for the names that were meant in bounded time", () => {
+  it("[G28] checkWorkflow bounds its search for similar package names", () => {
     const names = Array.from({ length: 10_000 }, (_, at) => `package.number.${at}.of.many`);
     const crowd: PackageCatalogue = { ...catalogue, names };
     const nodes = Array.from({ length: 900 }, (_, at) => testNode(at, of(`package.numbr.${at}.of.many`, "1.0.0")));
@@ -359,7 +359,7 @@ describe("checkWorkflow with a catalogue", () => {
     expect(problems.filter(({ message }) => message.includes("did you mean"))).toHaveLength(3);
   });
 
-  it("[G17] warns of patterns, references and keywords in schemas that are ignored", () => {
+  it("[G17] checkWorkflow warns of patterns, references and keywords in schemas that are ignored", () => {
     const schema = {
       parameters: objectSchema({ a: { pattern: "(?=x)" }, b: { items: [{ $ref: "#/none" }] }, pattern: { type: "string" } }),
       results: { pattern: "^a+$", dependentSchemas: { a: { unevaluatedProperties: false } } },
@@ -374,7 +374,7 @@ describe("checkWorkflow with a catalogue", () => {
     ]);
   });
 
-  it("[G18] fills in what the author left out and overrides nothing", () => {
+  it("[G18] resolveFromCatalogue fills in what the author left out and overrides nothing", () => {
     const bare = {
       ...testNode(0, of("demo", "1.10.0", { middlewares: [testNode(40, of("demo", "1.10.0", { type: "demo.around" }))] })),
       ui: { outputPorts: [] },
@@ -430,7 +430,7 @@ describe("check and plan together", () => {
     );
   };
 
-  it("[G19] a plan has an order, whatever graph the check lets through, and both end on whatever it does not", () => {
+  it("[G19] the plan of every graph that passes checkWorkflow can be run in order, and check and plan finish on every other graph", () => {
     let sound = 0;
     fc.assert(
       fc.property(anyGraph(["a", "b"]), anyGraph(["b"]), anyGraph(["b"].slice(1)), (root, a, b) => {

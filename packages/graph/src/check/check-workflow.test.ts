@@ -30,7 +30,7 @@ function workflow(nodes: number, edges: [number, number][], change: (draft: Work
 }
 
 describe("checkWorkflow", () => {
-  it("[G1] finds nothing wrong with a graph that has an order", () => {
+  it("[G1] checkWorkflow finds nothing wrong with an acyclic graph", () => {
     expect(
       checkWorkflow(
         workflow(4, [
@@ -43,7 +43,7 @@ describe("checkWorkflow", () => {
     ).toEqual([]);
   });
 
-  it("[G1] names a cycle by the nodes on it, not by those that merely hang on it", () => {
+  it("[G1] checkWorkflow reports a cycle by the nodes on it, not by those that only depend on it", () => {
     const [problem] = checkWorkflow(
       workflow(5, [
         [0, 1],
@@ -58,11 +58,11 @@ describe("checkWorkflow", () => {
     expect(problem?.message).not.toContain(uuid(4));
   });
 
-  it("[G1] names a node that waits for itself", () => {
+  it("[G1] checkWorkflow reports a node with an edge to itself as a cycle", () => {
     expect(checkWorkflow(workflow(1, [[0, 0]]))[0]?.message).toContain("cycle");
   });
 
-  it("[G1] names edges to nodes that are not there, ports that are not there, and ids used twice", () => {
+  it("[G1] checkWorkflow reports edges to missing nodes, missing ports, and duplicate ids", () => {
     const broken = workflow(
       2,
       [
@@ -85,7 +85,7 @@ describe("checkWorkflow", () => {
     expect(problems.find((one) => one.path === "/edges/1/source/port")?.message).toContain("it has out");
   });
 
-  it("[G1] takes an edge to a node that draws no ports as an order only", () => {
+  it("[G1] checkWorkflow accepts an edge to a node without ports, which only sets the order", () => {
     const bare = workflow(2, [[0, 1]], (draft) => {
       delete (draft.nodes[1] as { ui?: unknown }).ui;
     });
@@ -93,7 +93,7 @@ describe("checkWorkflow", () => {
     expect(checkWorkflow(bare)).toEqual([]);
   });
 
-  it("[G1] refuses binding paths that leave parameters and results or reach a prototype", () => {
+  it("[G1] checkWorkflow refuses binding paths that leave parameters and results or reach a prototype", () => {
     const bad = workflow(1, [], (draft) => {
       const ui = draft.nodes[0]?.ui as { inputPorts: unknown[]; outputPorts: unknown[] };
       ui.inputPorts = [port("a", "secrets.x"), port("b", "parameters.__proto__.x"), port("c", "/parameters//x")];
@@ -102,7 +102,7 @@ describe("checkWorkflow", () => {
     expect(checkWorkflow(bad).map((one) => one.path)).toEqual([0, 1, 2].map((at) => `/nodes/0/ui/inputPorts/${at}/binding/path`));
   });
 
-  it("[G1] stays fast and flat on a chain of 20,000 nodes", () => {
+  it("[G1] checkWorkflow stays fast and does not overflow the stack on a chain of 20,000 nodes", () => {
     const long = workflow(
       20_000,
       Array.from({ length: 19_999 }, (_, at) => [at, at + 1] as [number, number]),

@@ -22,7 +22,7 @@ const applied = (...edits: WorkflowEdit[]): Workflow => {
 };
 
 describe("applyEdits", () => {
-  it("[G21] sets and takes away single fields, and leaves the rest and the original alone", () => {
+  it("[G21] applyEdits sets and removes single fields, and leaves the rest and the original unchanged", () => {
     const before = canonicalJson(base);
 
     const next = applied(
@@ -41,7 +41,7 @@ describe("applyEdits", () => {
     expect(canonicalJson(base)).toBe(before);
   });
 
-  it("[G21] removes a node with its edges, adds at a place, and orders lists", () => {
+  it("[G21] applyEdits removes a node with its edges, adds a node at an index, and reorders lists", () => {
     expect(applied({ op: "removeNode", id: testUuid(1) })).toMatchObject({
       nodes: [{ id: testUuid(0) }, { id: testUuid(2) }],
       edges: [],
@@ -57,7 +57,7 @@ describe("applyEdits", () => {
     ).toBe(testUuid(21));
   });
 
-  it("[G21] takes the same addition or removal twice for once", () => {
+  it("[G21] applyEdits applies a repeated addition or removal only once", () => {
     const add: WorkflowEdit = { op: "addEdge", edge: testEdge(0, "x", 2, "y") };
 
     expect(applied(add, add).edges).toHaveLength(3);
@@ -74,7 +74,7 @@ describe("applyEdits", () => {
     ["field middlewares cannot be set", { op: "setNode", id: testUuid(2), path: "/middlewares", value: [] }],
     ["field nodes cannot be set", { op: "setMeta", path: "/nodes", value: [] }],
     ["field definition cannot be set", { op: "setSubgraph", id: "s", path: "/definition/nodes", value: [] }],
-  ] as [string, WorkflowEdit][])("[G21] says %s, and which edit it was", (words, edit) => {
+  ] as [string, WorkflowEdit][])("[G21] applyEdits reports '%s' and which edit it was", (words, edit) => {
     expect(applyEdits(base, [{ op: "setMeta", path: "/tags", value: [] }, edit])).toMatch(
       new RegExp(`^edit 1 \\(${edit.op}\\): .*${words}`),
     );
@@ -82,7 +82,7 @@ describe("applyEdits", () => {
 });
 
 describe("readEdits", () => {
-  it("[G22] takes every kind of edit", () => {
+  it("[G22] readEdits accepts every kind of edit", () => {
     const edits = [
       { op: "addNode", node: testNode(1), at: 0 },
       { op: "removeNode", id: "a", graph: "s" },
@@ -112,7 +112,7 @@ describe("readEdits", () => {
     ["edits.0.graph is not allowed", [{ op: "order", list: "subgraphs", graph: "s", ids: [] }]],
     ["edits.0.value must be a workflow", [{ op: "setGraph", value: { nodes: [1], edges: [] } }]],
     ["edits must be at most 5000", Array.from({ length: 5_001 }, () => ({}))],
-  ])("[G22] says: %s", (words, value) => {
+  ])("[G22] readEdits reports '%s'", (words, value) => {
     expect(readEdits(value)).toContain(words);
   });
 });
@@ -159,11 +159,14 @@ describe("findEditConflicts", () => {
       1,
     ],
     ["two orders", [{ op: "order", list: "nodes", ids: ["a"] }], [{ op: "order", list: "nodes", ids: ["b"] }], 1],
-  ] as [string, WorkflowEdit[], WorkflowEdit[], number][])("[G23] judges %s", (_, mine, theirs, count) => {
-    expect(findEditConflicts(mine, theirs)).toHaveLength(count);
-  });
+  ] as [string, WorkflowEdit[], WorkflowEdit[], number][])(
+    "[G23] findEditConflicts finds the right number of conflicts for: %s",
+    (_, mine, theirs, count) => {
+      expect(findEditConflicts(mine, theirs)).toHaveLength(count);
+    },
+  );
 
-  it("[G23] names both edits and the field", () => {
+  it("[G23] findEditConflicts names both edits and the field", () => {
     expect(findEditConflicts([label("x", 1), label("a")], [label("b")])).toEqual([
       { mine: 1, theirs: 0, field: `/nodes/${testUuid(0)}/label` },
     ]);
@@ -171,7 +174,7 @@ describe("findEditConflicts", () => {
 });
 
 describe("diffWorkflows", () => {
-  it("[G24] says in words what changed", () => {
+  it("[G24] diffWorkflows describes in a readable summary what changed", () => {
     const to = applied(
       label0(),
       { op: "removeNode", id: testUuid(1) },
@@ -252,7 +255,7 @@ describe("diffWorkflows", () => {
       )
       .map(([root, subgraphs]) => strip({ ...root, subgraphs }));
 
-  it("[G24] applied to the one gives the other, edit by edit where ids are single, and always somehow", () => {
+  it("[G24] the edits of diffWorkflows turn one workflow into the other, without replacing a whole graph where ids are unique", () => {
     for (const isClean of [true, false])
       fc.assert(
         fc.property(anyWorkflow(isClean), anyWorkflow(isClean), (from, to) => {
@@ -265,7 +268,7 @@ describe("diffWorkflows", () => {
       );
   });
 
-  it("[G23] edits of two that do not conflict may be made in either order", () => {
+  it("[G23] edits from two diffs that do not conflict give the same workflow in either order", () => {
     const order = (edit: WorkflowEdit) =>
       edit.op === "order" ||
       edit.op === "addNode" ||

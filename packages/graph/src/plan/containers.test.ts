@@ -18,7 +18,7 @@ const noOutcome = () => null;
 const outcomeOf = (value: unknown): NodeOutcome => ({ params: {}, results: value });
 const iterationScope = (parameters: unknown, rest: object = {}) => ({ parameters, item: undefined, index: 0, last: {}, ...rest });
 
-describe("planOf with middlewares", () => {
+describe("compilePlan with middlewares", () => {
   const chained = compilePlan(
     testWorkflow(
       [
@@ -38,7 +38,7 @@ describe("planOf with middlewares", () => {
     ),
   );
 
-  it("[G4] appends them after the authored nodes, outermost first, and leaves the order to their host", () => {
+  it("[G4] compilePlan appends middlewares after the authored nodes, outermost first, and leaves the order to their host", () => {
     expect(chained.nodes.map((one) => one.id)).toEqual([0, 1, 2, 10, 11].map(testUuid));
     expect(nodeAt(chained, 1)).toMatchObject({ chain: [3, 4], before: [0], after: [2], host: null });
     expect(nodeAt(chained, 3)).toMatchObject({
@@ -53,7 +53,7 @@ describe("planOf with middlewares", () => {
     expect(chained.starts).toEqual([0]);
   });
 
-  it("[G4] carries values to and from the ports of a middleware", () => {
+  it("[G4] a plan carries values to and from the ports of a middleware", () => {
     expect(resolveParams(nodeAt(chained, 3), () => outcomeOf({ x: 7 }))).toEqual({ a: 7 });
     expect(nodeAt(chained, 1).inputs).toEqual([]);
     expect(resolveParams(nodeAt(chained, 2), (ordinal) => outcomeOf(ordinal === 3 ? { b: "mw" } : { x: "host" }))).toEqual({
@@ -63,8 +63,8 @@ describe("planOf with middlewares", () => {
   });
 });
 
-describe("planOf with containers", () => {
-  it("[G5] compiles each subgraph of the root once and shares it, also for containers inside containers", () => {
+describe("compilePlan with containers", () => {
+  it("[G5] compilePlan compiles each subgraph once and shares it, also for containers inside containers", () => {
     const plan = compilePlan(
       testWorkflow([testContainer(0, { subgraphId: "a" }), testContainer(1, { subgraphId: "a" })], [], {
         subgraphs: [sub("a", testWorkflow([testContainer(0, { subgraphId: "b" })])), sub("b", testWorkflow([testNode(5)]))],
@@ -75,7 +75,7 @@ describe("planOf with containers", () => {
     expect(containerOf(nodeAt(containerOf(nodeAt(plan, 0)).body, 0)).body.nodes[0]?.id).toBe(testUuid(5));
   });
 
-  it("[G5] ends on a container that contains itself, and on one whose subgraph is missing", () => {
+  it("[G5] compilePlan finishes on a container that contains itself, and on one whose subgraph is missing", () => {
     const plan = compilePlan(
       testWorkflow([testContainer(0, { subgraphId: "a" }), testContainer(1, { subgraphId: "none" })], [], {
         subgraphs: [sub("a", testWorkflow([testContainer(0, { subgraphId: "a" })]))],
@@ -86,7 +86,7 @@ describe("planOf with containers", () => {
     expect(containerOf(nodeAt(plan, 0)).body.nodes).toHaveLength(1);
   });
 
-  it("[G6] hands parameters, item, index and last outputs to the nodes of a frame, under what its edges carry", () => {
+  it("[G6] a container passes parameters, item, index and last outputs to the nodes of an iteration; values from edges override them", () => {
     const config = {
       subgraphId: "a",
       loop: { mode: "map", items: "parameters.list" },
@@ -120,7 +120,7 @@ describe("planOf with containers", () => {
     expect(collectIterationOutputs(held, noOutcome)).toEqual({});
   });
 
-  it("[G7] takes a port bound into the subgraph for an input or output of the container, by any of its names", () => {
+  it("[G7] compilePlan treats a port bound into a subgraph as an input or output of the container, by any of the container's names", () => {
     for (const alias of ["a", "Inner", "Box", testUuid(1)]) {
       const plan = compilePlan(
         testWorkflow(
@@ -156,7 +156,7 @@ describe("planOf with containers", () => {
     }
   });
 
-  it("[G7] follows several aliases through nested containers, and gathers lists where they loop", () => {
+  it("[G7] compilePlan follows several aliases through nested containers, and collects lists where they loop", () => {
     const plan = compilePlan(
       testWorkflow(
         [
@@ -195,7 +195,7 @@ describe("planOf with containers", () => {
     expect(resolveParams(nodeAt(plan, 2), () => outcomeOf(outputs))).toEqual({ z: [1, 2] });
   });
 
-  it("[G7] lets a port speak for another node of the same graph, which then is waited for", () => {
+  it("[G7] compilePlan lets a port stand for another node of the same graph, and the target waits for that node", () => {
     const plan = compilePlan(
       testWorkflow(
         [
@@ -213,8 +213,8 @@ describe("planOf with containers", () => {
   });
 });
 
-describe("planOf with versions and defaults", () => {
-  it("[G8] takes the least version from the policy, else from the hints for the package, the highest of several", () => {
+describe("compilePlan with versions and defaults", () => {
+  it("[G8] compilePlan takes the minimum version from the policy, else from the hints for the package, the highest of several", () => {
     const plan = compilePlan(
       testWorkflow(
         [
@@ -235,7 +235,7 @@ describe("planOf with versions and defaults", () => {
     expect(plan.nodes.map((one) => one.minVersion)).toEqual(["1.10.0", "3.0.0", null]);
   });
 
-  it("[G11] gives parameters the defaults of their schema", () => {
+  it("[G11] compilePlan fills in parameters with the defaults of their schema", () => {
     const schema = { parameters: { type: "object", properties: { a: { default: 1 }, b: { default: 2 } } } };
     const plan = compilePlan(testWorkflow([testNode(0, { schema, parameters: { b: null, c: 3 } })]));
 
@@ -246,7 +246,7 @@ describe("planOf with versions and defaults", () => {
 describe("readContainerSettings", () => {
   const read = (config: unknown) => readContainerSettings(testNode(0, { parameters: { __container: config } }) as never);
 
-  it("[G5] reads loops, retries and timeouts with their defaults", () => {
+  it("[G5] readContainerSettings reads loops, retries and timeouts with their defaults", () => {
     const { settings: form, problems } = read({
       subgraphId: "a",
       loop: { mode: "map", items: [1] },
@@ -289,7 +289,7 @@ describe("readContainerSettings", () => {
     ["inputs/0/to", { inputs: [{ from: "item", node: "n", to: "parameters.__proto__" }] }],
     ["outputs/0/node", { outputs: [{ from: "results.x", to: "results.x" }] }],
     ["outputs", { outputs: {} }],
-  ])("[G5] names %s when it is wrong", (field, config) => {
+  ])("[G5] readContainerSettings names %s when it is invalid", (field, config) => {
     const { problems } = read({ ...(field === "subgraphId" ? {} : { subgraphId: "a" }), ...config });
 
     expect(problems.map((problem) => problem.at.join("/"))).toEqual([field]);
@@ -304,14 +304,17 @@ describe("loops", () => {
     [{ op: "ge", value: "b" }, true, ["b", "c"], ["a", 9]],
     [{ op: "exists" }, true, [0, ""], [null, undefined]],
     [{ op: "lt", value: 5 }, false, [5, undefined], [4]],
-  ] as [{ op: "lt"; value?: unknown }, boolean, unknown[], unknown[]][])("[G9] go on by %j, %s", (rule, isPlain, on, off) => {
-    const condition = { path: ["x"], ...rule, ...(!isPlain && { isNegated: true }) };
+  ] as [{ op: "lt"; value?: unknown }, boolean, unknown[], unknown[]][])(
+    "[G9] the loop condition %j (not negated: %s) is met by the right values only",
+    (rule, isPlain, on, off) => {
+      const condition = { path: ["x"], ...rule, ...(!isPlain && { isNegated: true }) };
 
-    for (const x of on) expect(isConditionMet(condition, { x })).toBe(true);
-    for (const x of off) expect(isConditionMet(condition, { x })).toBe(false);
-  });
+      for (const x of on) expect(isConditionMet(condition, { x })).toBe(true);
+      for (const x of off) expect(isConditionMet(condition, { x })).toBe(false);
+    },
+  );
 
-  it("[G9] go over a list of the parameters or an authored one, and say what is wrong with any other", () => {
+  it("[G9] a loop runs over a list in the parameters or an authored one, and reports what is wrong with any other value", () => {
     const loop = (items: ContainerLoop["items"], maxIterations = 3): ContainerLoop => ({
       mode: "map",
       items,

@@ -59,12 +59,15 @@ describe("findSchemaProblem", () => {
       { next: { n: "" } },
     ],
     ["false", objectSchema({ a: false }), {}, { a: 1 }],
-  ] as [string, unknown, unknown, unknown][])("[G12] judges %s", (_, schema, good, bad) => {
-    expect(findSchemaProblem(schema, good)).toBeNull();
-    expect(findSchemaProblem(schema, bad)).not.toBeNull();
-  });
+  ] as [string, unknown, unknown, unknown][])(
+    "[G12] findSchemaProblem accepts a valid value and refuses an invalid one for: %s",
+    (_, schema, good, bad) => {
+      expect(findSchemaProblem(schema, good)).toBeNull();
+      expect(findSchemaProblem(schema, bad)).not.toBeNull();
+    },
+  );
 
-  it("[G12] names the field and what it must be, and keeps the value out of the sentence", () => {
+  it("[G12] findSchemaProblem names the field and what it must be, and keeps the value out of the message", () => {
     const schema = objectSchema({ list: { items: objectSchema({ "a/b": { type: "string" } }) } });
 
     expect(findSchemaProblem(schema, { list: [{ "a/b": "x" }, { "a/b": 4711 }] })).toEqual({
@@ -74,7 +77,7 @@ describe("findSchemaProblem", () => {
     expect(findSchemaProblem(objectSchema({ a: true }, { required: ["a"] }), {})).toEqual({ path: "/a", message: "is required" });
   });
 
-  it("[G13] ends at once on schemas made to take for ever", () => {
+  it("[G13] findSchemaProblem finishes on schemas and patterns built to take exponential time", () => {
     const bomb = {
       $ref: "#/$defs/a0",
       $defs: Object.fromEntries(
@@ -90,7 +93,7 @@ describe("findSchemaProblem", () => {
     expect(findSchemaProblem({ pattern: "a*a*a*a*a*a*b" }, "a".repeat(5_000))).not.toBeNull();
   });
 
-  it("[G12] takes a reference to a resource for a value of any kind, and nothing that only looks like one", () => {
+  it("[G12] findSchemaProblem accepts a resource reference for a value of any type, but nothing that only looks like one", () => {
     const schema = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
     const ref = { resourceId: "r1", workerName: "w", type: "json" };
 
@@ -99,14 +102,14 @@ describe("findSchemaProblem", () => {
       expect(findSchemaProblem(schema, { text: odd })).toMatchObject({ path: "/text" });
   });
 
-  it("[G12] takes what is no schema for one that says nothing", () => {
+  it("[G12] findSchemaProblem accepts any value where the schema is not a schema", () => {
     for (const schema of [true, undefined, null, "text", 4, { type: "strange" }, { $ref: "http://elsewhere" }])
       expect(findSchemaProblem(schema, { a: 1 })).toBeNull();
   });
 });
 
 describe("patterns", () => {
-  it("[G13] match what the language's own matcher matches", () => {
+  it("[G13] a compiled pattern matches exactly what JavaScript's RegExp matches", () => {
     const atom = fc.constantFrom(
       "a",
       "b",
@@ -140,7 +143,7 @@ describe("patterns", () => {
     );
   });
 
-  it("[G13] say when they are not understood", () => {
+  it("[G13] compilePattern reports a pattern that is unsupported, invalid or too large", () => {
     expect(compilePattern("(?=a)b")).toBe("unsupported");
     expect(compilePattern("(a)\\1")).toBe("unsupported");
     expect(compilePattern("(")).toBe("invalid");
@@ -151,7 +154,7 @@ describe("patterns", () => {
 });
 
 describe("withDefaults", () => {
-  it("[G11] fills in defaults, in nested objects too, and changes nothing that is there", () => {
+  it("[G11] withDefaults fills in defaults, also in nested objects, and changes no existing value", () => {
     const schema = objectSchema({
       a: { default: 1 },
       b: objectSchema({ c: { default: [2] }, d: {} }),
@@ -163,7 +166,7 @@ describe("withDefaults", () => {
     expect(withDefaults(schema, { b: { d: 0 }, n: null })).toEqual({ a: 1, b: { c: [2], d: 0 }, e: { f: 3 }, n: null });
   });
 
-  it("[G11] follows references and allOf, and ends where a schema refers to itself", () => {
+  it("[G11] withDefaults follows references and allOf, and stops where a schema refers to itself", () => {
     const schema = {
       $defs: { t: objectSchema({ v: { default: 1 }, next: { $ref: "#/$defs/t" } }) },
       ...objectSchema({ t: { $ref: "#/$defs/t" } }),
@@ -174,7 +177,7 @@ describe("withDefaults", () => {
     expect(withDefaults(schema, {})).toEqual({ t: { v: 1 }, z: 9 });
   });
 
-  it("[G11] keeps every authored value, whatever the schema", () => {
+  it("[G11] withDefaults keeps every authored value, whatever the schema", () => {
     fc.assert(
       fc.property(fc.object(), fc.dictionary(fc.string(), fc.jsonValue()), (properties, value) => {
         const filled = withDefaults({ properties }, value) as Record<string, unknown>;
@@ -185,7 +188,7 @@ describe("withDefaults", () => {
 });
 
 describe("problems of a node", () => {
-  it("[G12] name the node and the field", () => {
+  it("[G12] a schema problem of a node's parameters names the node and the field", () => {
     const strict = node({ parameters: objectSchema({ size: objectSchema({ width: { type: "integer" } }) }) });
 
     expect(findParamsProblem(strict, { size: { width: "wide" } })).toEqual({
@@ -198,7 +201,7 @@ describe("problems of a node", () => {
     expect(findParamsProblem(closed, { next: {} })?.message).toContain("parameters.next is not known to the schema");
   });
 
-  it("[G12] count authored results and defaults as returned, and null of an optional property as absent", () => {
+  it("[G12] the check of a node's results counts authored results and defaults as returned, and null of an optional property as absent", () => {
     const schema = {
       results: objectSchema(
         { a: { type: "string" }, b: { type: "number", default: 2 }, c: { type: "string" } },

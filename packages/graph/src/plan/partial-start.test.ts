@@ -27,18 +27,18 @@ const reuse =
     known.map(testUuid).includes(id) ? { result: '{"old":1}', params: "{}" } : null;
 
 describe("planStart", () => {
-  it("[G20] runs everything when nothing is asked for", () => {
+  it("[G20] planStart runs every node when nothing is specified", () => {
     expect(planStart(plan, {})).toEqual({ given: {}, run: [0, 1, 2, 3, 4, 5], problems: [] });
   });
 
-  it("[G20] takes pins for results, and runs all else", () => {
+  it("[G20] planStart uses pins as results, and runs all other nodes", () => {
     const start = planStart(plan, { pins: { [testUuid(1)]: { a: 1 } } });
 
     expect(start.given).toEqual({ 1: { status: "succeeded", result: '{"a":1}', why: "pin" } });
     expect(start.run).toEqual([0, 2, 3, 4, 5]);
   });
 
-  it("[G20] runs a node and all behind it, and names what they need and do not get", () => {
+  it("[G20] planStart runs a node and everything after it, and reports the inputs that are not given", () => {
     const short = planStart(plan, { from: testUuid(2), pins: { [testUuid(1)]: {} } });
     const whole = planStart(plan, { from: testUuid(2), pins: { [testUuid(1)]: {} }, reuse: reuse(0, 4) });
 
@@ -51,20 +51,20 @@ describe("planStart", () => {
     expect(whole.given[0]).toEqual({ status: "succeeded", result: '{"old":1}', params: "{}", why: "reuse" });
   });
 
-  it("[G20] runs only what a node needs, no further back than what is given", () => {
+  it("[G20] planStart runs only what the target node needs, no further back than what is given", () => {
     expect(planStart(plan, { to: testUuid(2) })).toMatchObject({ run: [0, 1, 2], problems: [] });
     expect(planStart(plan, { to: testUuid(2), pins: { [testUuid(1)]: {} } })).toMatchObject({ run: [2], problems: [] });
     expect(planStart(plan, { from: testUuid(1), to: testUuid(2), reuse: reuse(0) })).toMatchObject({ run: [1, 2], problems: [] });
     expect(planStart(plan, { from: testUuid(2), to: testUuid(4) }).problems[0]).toMatchObject({ field: "to", node: testUuid(4) });
   });
 
-  it("[G20] takes results over only where nothing before them runs anew or is pinned", () => {
+  it("[G20] planStart reuses results only where nothing before them runs again or is pinned", () => {
     expect(planStart(plan, { reuse: reuse(0, 2, 4, 5) })).toMatchObject({ run: [1, 2, 3], problems: [] });
     expect(planStart(plan, { reuse: reuse(0, 1, 2, 3, 4, 5), pins: { [testUuid(1)]: {} } }).run).toEqual([2, 3]);
     expect(planStart(plan, { reuse: reuse(0, 1, 2, 3, 4, 5) }).run).toEqual([]);
   });
 
-  it("[G20] refuses what is not there, middlewares, and pins that are no results of the node", () => {
+  it("[G20] planStart refuses unknown nodes, middlewares, pins that are no valid results of the node, and a pinned start node", () => {
     const strict = { results: { type: "object", properties: { n: { type: "number" } } } };
     const chained = compilePlan(testWorkflow([nodeWithoutPorts(0, { middlewares: [nodeWithoutPorts(9)], schema: strict })]));
 
@@ -77,7 +77,7 @@ describe("planStart", () => {
     expect(planStart(chained, { pins: { [testUuid(0)]: {} }, from: testUuid(0) }).problems[0]?.message).toContain("is pinned");
   });
 
-  it("[G20] leaves every node that runs with all it waits for, on any graph", () => {
+  it("[G20] planStart never excludes a node that a running node waits for, on any graph", () => {
     const pairs = fc.array(fc.tuple(fc.nat({ max: 7 }), fc.nat({ max: 7 })), { maxLength: 12 });
     const some = fc.option(fc.nat({ max: 7 }), { nil: undefined });
     fc.assert(

@@ -29,8 +29,8 @@ const edge = (id: string, from: number, out: string, to: number, into: string) =
 const workflow = (nodes: unknown[], edges: unknown[]) =>
   ({ id: uuid(99), schemaVersion: "2025-10", metadata: { name: "w" }, nodes, edges }) as Workflow;
 
-describe("planOf", () => {
-  it("[G2] counts a node's distinct predecessors, however many edges join them", () => {
+describe("compilePlan", () => {
+  it("[G2] compilePlan counts a node's distinct predecessors, however many edges join them", () => {
     const plan = compilePlan(
       workflow(
         [node(0, [], ["results.a", "results.b"]), node(1, ["parameters.x", "parameters.y"], [])],
@@ -43,7 +43,7 @@ describe("planOf", () => {
     expect(plan.starts).toEqual([0]);
   });
 
-  it("[G2] writes what edges carry into the authored parameters, dotted or by pointer, and leaves the rest as authored", () => {
+  it("[G2] resolveParams writes edge values into the authored parameters, by dotted path or pointer, and leaves the rest as authored", () => {
     const plan = compilePlan(
       workflow(
         [
@@ -60,7 +60,7 @@ describe("planOf", () => {
     expect(plan.nodes[1]?.params).toEqual({ target: { keep: 1 }, other: true });
   });
 
-  it("[G2] writes nothing for a value the source does not have, and carries parameters of the source where the port says so", () => {
+  it("[G2] resolveParams writes nothing for a value the source does not have, and reads the source's parameters where the port names them", () => {
     const plan = compilePlan(
       workflow(
         [node(0, [], ["results.none", "parameters.p"]), node(1, ["parameters.a", "parameters.b"], [], { a: "authored" })],
@@ -73,7 +73,7 @@ describe("planOf", () => {
 });
 
 describe("paths", () => {
-  it("[G2] read back what they wrote, and change nothing else", () => {
+  it("[G2] a value written at a path is read back from it, and the original object is unchanged", () => {
     const step = fc.string({ minLength: 1 }).filter((text) => !["__proto__", "constructor", "prototype"].includes(text));
     fc.assert(
       fc.property(fc.object(), fc.array(step, { minLength: 1, maxLength: 4 }), fc.jsonValue(), (target, steps, value) => {
@@ -85,7 +85,7 @@ describe("paths", () => {
     );
   });
 
-  it("[G2] understand pointers with escapes and indexed steps", () => {
+  it("[G2] binding paths support pointers with escapes and indexed steps", () => {
     expect(parseBindingPath("/results/a~1b/c~0d")).toEqual({ root: "results", steps: ["a/b", "c~d"] });
     expect(parseBindingPath("results.list[2].x")).toEqual({ root: "results", steps: ["list", "2", "x"] });
     expect(withValueAt({ list: [1, 2, 3] }, ["list", "1"], 9)).toEqual({ list: [1, 9, 3] });
@@ -93,7 +93,7 @@ describe("paths", () => {
 });
 
 describe("canonicalJson", () => {
-  it("[G3] is one text for equal values, whatever the order of keys, and reads back as the value", () => {
+  it("[G3] canonicalJson gives one text for equal values, whatever the order of keys, and it parses back to the value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value)));

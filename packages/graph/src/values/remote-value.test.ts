@@ -5,7 +5,7 @@ const remoteRef = { resourceRef: { resourceId: "r1", workerName: "w", type: "jso
 const results = { big: remoteRef, list: [{ url: "a" }, {}], small: { url: "b" } };
 
 describe("a value that stayed at its worker", () => {
-  it("[A367] is carried as its reference, whole or with the part that was meant; what is missing stays missing", () => {
+  it("[A367] a value kept at its worker is carried as its reference, whole or with the path of a part; a missing value stays missing", () => {
     expect(valueOrRemoteRefAt(results, ["big"])).toEqual(remoteRef);
     expect(valueOrRemoteRefAt(results, ["big", "0", "url"])).toEqual({ ...remoteRef, inside: "0.url" });
     expect(valueOrRemoteRefAt(results, ["big", "*", "url"])).toEqual({ ...remoteRef, inside: "*.url" });
@@ -16,7 +16,7 @@ describe("a value that stayed at its worker", () => {
       expect(valueOrRemoteRefAt(results, missing)).toBeUndefined();
   });
 
-  it("[A367] is found in parameters where only a part of it was meant, however deep", () => {
+  it("[A367] a reference to a part of a value kept at its worker is found in parameters, however deep", () => {
     const part = { ...remoteRef, inside: "0.url" };
     expect(findRemoteValuePart(JSON.stringify({ a: { b: [1, part] } }))).toEqual({
       field: "parameters.a.b.1",

@@ -23,7 +23,7 @@ function applyChange(value: unknown, change: ResultPatchOperation): unknown {
 }
 
 describe("mergeResults", () => {
-  it("[G10] merges objects key by key, replaces other values, and removes what is null", () => {
+  it("[G10] mergeResults merges objects key by key, replaces other values, and removes what is null", () => {
     const merged = mergeResults({ a: { b: 1, c: [1] }, d: 4 }, { a: { b: 2, c: [] }, d: null, e: {} });
 
     expect(merged?.value).toEqual({ a: { b: 2, c: [] }, e: {} });
@@ -35,7 +35,7 @@ describe("mergeResults", () => {
     ]);
   });
 
-  it("[G10] tells changes that lead from what was to what is, and changes neither argument", () => {
+  it("[G10] mergeResults returns changes that lead from the old value to the new one, and modifies neither argument", () => {
     const key = fc.constantFrom("a", "b", "c/d", "e~f");
     const tree = fc.letrec<{ value: unknown; object: Record<string, unknown> }>((tie) => ({
       value: fc.oneof(
@@ -57,14 +57,14 @@ describe("mergeResults", () => {
     );
   });
 
-  it("[G10] keeps what is there when the merged results would be too large or too deep", () => {
+  it("[G10] mergeResults refuses a patch when the merged results would be too large or too deep", () => {
     expect(mergeResults({ a: 1 }, { b: "x".repeat(100) }, { bytesMax: 50, depthMax: 64 })).toBeNull();
     const deep = JSON.parse(`${'{"a":'.repeat(100)}1${"}".repeat(100)}`) as unknown;
     expect(mergeResults({}, deep)).toBeNull();
     expect(mergeResults({}, { list: [[[[1]]]] }, { bytesMax: 1_000, depthMax: 3 })).toBeNull();
   });
 
-  it("[G10] never reaches a prototype", () => {
+  it("[G10] mergeResults never reaches a prototype", () => {
     const patch = JSON.parse(
       '{"__proto__": {"polluted": 1}, "a": {"__proto__": {"polluted": 1}}, "l": [{"__proto__": {"x": 1}}]}',
     ) as unknown;
@@ -75,14 +75,14 @@ describe("mergeResults", () => {
     expect(JSON.stringify(merged?.value)).toBe('{"a":{},"l":[{}]}');
   });
 
-  it("[G10] takes a patch that is no object for no patch", () => {
+  it("[G10] mergeResults ignores a patch that is not an object", () => {
     expect(mergeResults({ a: 1 }, [1])).toEqual({ value: { a: 1 }, changes: [] });
     expect(mergeResults(null, "text")).toEqual({ value: {}, changes: [] });
   });
 });
 
-describe("changesOf", () => {
-  it("[G10] tells the leaves of a patch without knowing what was there", () => {
+describe("listPatchChanges", () => {
+  it("[G10] listPatchChanges lists the leaves of a patch without knowing the old value", () => {
     expect(listPatchChanges({ a: { b: 1, gone: null }, e: {}, l: [1] })).toEqual([
       { op: "replace", path: "/a/b", value: 1 },
       { op: "remove", path: "/a/gone" },

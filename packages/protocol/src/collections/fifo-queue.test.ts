@@ -25,7 +25,7 @@ function play(queue: FifoQueue<number>, model: readonly number[], action: Action
 }
 
 describe("a queue that stays cheap however long it grows", () => {
-  it("[C29] gives back what was put in, oldest first, whatever is done in between", () => {
+  it("[C29] the FIFO queue returns its items in order, oldest first, under any sequence of operations", () => {
     const step = fc.oneof(
       fc.record({ action: fc.constant("push" as const), count: fc.integer({ min: 1, max: 1_500 }) }),
       fc.record({ action: fc.constant("shift" as const), count: fc.integer({ min: 1, max: 1_500 }) }),

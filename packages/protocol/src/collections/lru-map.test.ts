@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { LruMap } from "./lru-map.ts";
 
 describe("a map that forgets what was used least recently", () => {
-  it("[C28] forgets the entry that was read or written longest ago", () => {
+  it("[C28] the LRU map evicts the entry that was read or written longest ago", () => {
     const map = new LruMap<string, number>({ entriesMax: 2 });
     map.set("a", 1);
     map.set("b", 2);
@@ -14,7 +14,7 @@ describe("a map that forgets what was used least recently", () => {
     expect([...map.keys()]).toEqual(["a", "c"]);
   });
 
-  it("[C28] forgets by insertion where reading does not count, and a look never counts", () => {
+  it("[C28] the LRU map evicts by insertion order where reads do not count, and peek never counts as a read", () => {
     const byInsertion = new LruMap<string, number>({ entriesMax: 2, touchOnGet: false });
     const byUse = new LruMap<string, number>({ entriesMax: 2 });
     for (const map of [byInsertion, byUse]) {
@@ -31,7 +31,7 @@ describe("a map that forgets what was used least recently", () => {
     expect([...byUse.keys()]).toEqual(["b", "c"]);
   });
 
-  it("[C28] keeps the sum of weights below its bound and tells who was evicted, the heaviest itself included", () => {
+  it("[C28] the LRU map keeps the sum of weights within its limit and reports evicted entries, including one that is itself too heavy", () => {
     const evicted: string[] = [];
     const map = new LruMap<string, string>({
       entriesMax: 10,
@@ -48,7 +48,7 @@ describe("a map that forgets what was used least recently", () => {
     expect(map.size).toBe(0);
   });
 
-  it("[C28] agrees with a list that is searched from its end, whatever is done to it", () => {
+  it("[C28] the LRU map behaves like a plain list in order of use under any sequence of operations", () => {
     const step = fc.record({
       key: fc.integer({ min: 0, max: 6 }),
       action: fc.constantFrom("set" as const, "get" as const, "delete" as const),

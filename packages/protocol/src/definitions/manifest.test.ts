@@ -14,7 +14,7 @@ const fixtures: Record<string, unknown> = {
 };
 
 describe("manifest", () => {
-  it("[C10] in the older form binds each node by its runtime", () => {
+  it("[C10] a manifest in the older form binds each node by its runtime", () => {
     expect(readManifest(byRuntime)).toMatchObject({
       name: "documents",
       nodes: [
@@ -32,7 +32,7 @@ describe("manifest", () => {
     });
   });
 
-  it("[C10] in the newer form keeps adapter, handler and config, and fills in the defaults", () => {
+  it("[C10] a manifest in the newer form keeps adapter, handler and config, and gets the defaults", () => {
     expect(readManifest(byAdapter)).toMatchObject({
       nodes: [
         { adapter: "tools", handler: "upper", config: { exec_mode: "inline" }, role: "node" },
@@ -47,7 +47,7 @@ describe("manifest", () => {
     });
   });
 
-  it("[C10] may be for Node instead of Python", () => {
+  it("[C10] a manifest may be for Node instead of Python", () => {
     expect(readManifest(nodeManifest)).toMatchObject({
       node: { requires: ">=22", lockfile: "package-lock.json" },
       hooks: { install: [] },
@@ -55,7 +55,7 @@ describe("manifest", () => {
     expect(readManifest({ ...nodeManifest, python: { requires: ">=3.10" } })).not.toBeInstanceOf(Fault);
   });
 
-  it("[C10] keeps every field that was written, and drops what nobody knows", () => {
+  it("[C10] a manifest keeps every field that was written, and loses unknown ones", () => {
     const { nodes, ...rest } = byRuntime;
     const read = readManifest({ ...byRuntime, more: 1 });
 
@@ -64,7 +64,7 @@ describe("manifest", () => {
     expect(read).not.toHaveProperty("more");
   });
 
-  it.each(refused.manifest)("[C10] is refused with $why", ({ of, at, put, path }) => {
+  it.each(refused.manifest)("[C10] a manifest is refused with $why", ({ of, at, put, path }) => {
     expect(readManifest(change(fixtures[of], at, put))).toMatchObject({ code: "E.MANIFEST.INVALID", details: { path } });
   });
 });

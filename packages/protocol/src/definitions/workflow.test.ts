@@ -12,11 +12,11 @@ describe("workflow", () => {
   it.each([
     ["the specification's shape, without status and category", sample],
     ["every field there is", full],
-  ])("[C11] with %s is read and loses nothing", (_, workflow) => {
+  ])("[C11] a workflow with %s is read and loses nothing", (_, workflow) => {
     expect(readWorkflow(workflow)).toEqual(workflow);
   });
 
-  it("[C11] drops unknown keys, also in subgraphs and middlewares", () => {
+  it("[C11] a workflow loses unknown keys, also in subgraphs and middlewares", () => {
     const more = change(
       change(change(full, "tenant", "x"), "nodes.0.middlewares.0.tenant", "x"),
       "subgraphs.0.definition.nodes.0.tenant",
@@ -26,11 +26,11 @@ describe("workflow", () => {
     expect(readWorkflow(more)).toEqual(full);
   });
 
-  it.each(refused.workflow)("[C11] is refused with $why", ({ of, at, put, path }) => {
+  it.each(refused.workflow)("[C11] a workflow is refused with $why", ({ of, at, put, path }) => {
     expect(readWorkflow(change(fixtures[of], at, put))).toMatchObject({ code: "E.WORKFLOW.INVALID", details: { path } });
   });
 
-  it("[C11] nests subgraphs only so deep", () => {
+  it("[C11] a workflow may nest subgraphs 8 deep and no deeper", () => {
     const nest = (depth: number): Workflow => ({
       ...(sample as unknown as Workflow),
       ...(depth > 0 && { subgraphs: [{ id: "s", definition: nest(depth - 1) }] }),
@@ -41,7 +41,7 @@ describe("workflow", () => {
     expect(readWorkflow(nest(1_000))).toBeInstanceOf(Fault);
   });
 
-  it.each([null, undefined, 7, [], { subgraphs: [null] }])("[C11] is not %j", (value) => {
+  it.each([null, undefined, 7, [], { subgraphs: [null] }])("[C11] %j is refused as a workflow", (value) => {
     expect(readWorkflow(value)).toBeInstanceOf(Fault);
   });
 });

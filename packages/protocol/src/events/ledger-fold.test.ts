@@ -8,8 +8,8 @@ const grant = (task: string, attempt: number) => fact("task.granted", { task, at
 const end = (task: string, fence = 1) => fact("task.succeeded", { task, fence, worker: "t/w" });
 const noProblems = { repeated: 0, refusedLate: 0, lost: 0, twice: 0 };
 
-describe("foldLedger", () => {
-  it("[C27] counts what was given to workers, what came of it, and what was refused", () => {
+describe("LedgerFold", () => {
+  it("[C27] the ledger fold counts the tasks given to workers, their outcomes, and the results that were refused", () => {
     const facts = [
       fact("run.created"),
       fact("task.succeeded", { task: "r.9", fence: 0, why: "pin" }),
@@ -27,13 +27,13 @@ describe("foldLedger", () => {
     expect(figures).toEqual({ ...noProblems, accepted: 2, finished: 1, open: 1, attempts: 3, repeated: 1, refusedLate: 1 });
   });
 
-  it("[C27] finds a task that ended twice, and one whose run ended without it", () => {
+  it("[C27] the ledger fold finds a task that ended twice, and one whose run ended without it", () => {
     const facts = [grant("r.0", 1), grant("r.1", 1), end("r.0"), end("r.0"), fact("run.succeeded")];
 
     expect(foldLedger(null, facts).figures).toMatchObject({ twice: 1, lost: 1 });
   });
 
-  it("[C27] figures of stretches add up to those of the whole, and a book that is handed on finds what spans them", () => {
+  it("[C27] the ledger fold's counts of two parts add up to those of the whole, and a fold continued from the first part equals the whole", () => {
     const facts = [grant("r.0", 1), grant("r.1", 1), end("r.0"), grant("r.1", 2), end("r.1"), end("r.1"), fact("run.succeeded")];
     const whole = foldLedger(null, facts).figures;
 

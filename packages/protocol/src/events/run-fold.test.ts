@@ -26,8 +26,8 @@ const factsOfRun = facts(
 );
 const snapshotAt = (position: number) => foldRun(null, factsOfRun.slice(0, position));
 
-describe("foldRun", () => {
-  it("[C26] gives run and tasks as the facts up to a position tell them", () => {
+describe("RunFold", () => {
+  it("[C26] the run fold gives the run and its tasks as the facts up to any position describe them", () => {
     expect(snapshotAt(0)).toMatchObject({ status: null, open: 0, position: 0 });
     expect(snapshotAt(2)).toMatchObject({ status: "queued", createdAt: 10, startedAt: null, open: 1 });
     expect(taskOf(snapshotAt(2))).toMatchObject({ phase: "ready", readyAt: 20, worker: null });
@@ -55,7 +55,7 @@ describe("foldRun", () => {
     expect(snapshotAt(11)).toMatchObject({ status: "failed", endedAt: 110, error: { code: "E.RUNNER.FAILURE" } });
   });
 
-  it("[C26] takes a task for ready since the first time it was told so, though it was told again in another line", () => {
+  it("[C26] the run fold dates a task as ready from the first fact that made it ready, though a later fact repeats it", () => {
     const again = facts(["run.created"], ["task.ready", { task }], ["task.ready", { task }]);
 
     expect(taskOf(foldRun(null, again))).toMatchObject({ phase: "ready", readyAt: 20 });
@@ -68,7 +68,7 @@ describe("foldRun", () => {
     expect(taskOf(foldRun(null, requeued))).toMatchObject({ phase: "ready", readyAt: 30, fence: 2 });
   });
 
-  it("[C26] lets nothing that is said after its end change a task", () => {
+  it("[C26] the run fold lets no fact that follows a task's end change the task", () => {
     const ended = taskOf(snapshotAt(10));
 
     expect(ended).toMatchObject({ phase: "failed", endedAt: 100, error: { message: "broken" }, artifacts: [{ resource: "a" }] });
@@ -76,7 +76,7 @@ describe("foldRun", () => {
     expect(snapshotAt(factsOfRun.length).removed.get("a")).toBe("expired");
   });
 
-  it("[C26] gives the same however the facts are cut, and leaves what it was given as it was", () => {
+  it("[C26] the run fold gives the same snapshot wherever the facts are split, and does not change the snapshot it continues from", () => {
     const whole = foldRun(null, factsOfRun);
     for (let cut = 0; cut <= factsOfRun.length; cut++) {
       const before = foldRun(null, factsOfRun.slice(0, cut));
@@ -87,7 +87,7 @@ describe("foldRun", () => {
     }
   });
 
-  it("[C26] lets a container that tries an iteration again go on, and a frame end as it says", () => {
+  it("[C26] the run fold keeps a container hosting while it retries an iteration, and ends a frame with the status in its event", () => {
     const snapshot = foldRun(
       null,
       facts(
@@ -103,7 +103,7 @@ describe("foldRun", () => {
     expect(snapshot.tasks.get("r.0*0")).toMatchObject({ phase: "failed", iteration: 3, error: { code: "E.TIMEOUT" } });
   });
 
-  it("[A291] the status that events say of a node is the one of its phase", () => {
+  it("[A291] the status that events give a node is the status of its phase", () => {
     const words: Record<string, string> = { dispatching: "running", completed: "succeeded" };
     const types = ["waiting", "ready", "parked", "requeued", "retrying", "hosting", "granted", "running", "rebound"];
     const ends = ["succeeded", "failed", "cancelled", "skipped"];

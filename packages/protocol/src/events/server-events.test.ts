@@ -64,7 +64,7 @@ describe("events", () => {
   };
   const reader = createSchemaReader(EventSchema, { code: "E.INTERNAL", subject: "event", unknownKeys: "refuse" });
 
-  it.each(Object.entries(samples))("[C16] of type %s have their envelope and their data", (type, data) => {
+  it.each(Object.entries(samples))("[C16] an event of type %s is read with its envelope and its data", (type, data) => {
     const event = { ...envelope, type, data: { kind: type, ...data } };
 
     expect(reader.read(event)).toEqual(event);
@@ -72,7 +72,7 @@ describe("events", () => {
     expect(reader.read({ ...event, version: "v2" })).toMatchObject({ details: { path: "event.version" } });
   });
 
-  it("[A300] that are volatile have no id and say so, beside whatever else meta holds", () => {
+  it("[A300] a volatile event has no id and is marked as volatile in meta, beside whatever else meta contains", () => {
     const { id: _, replayed: __, ...rest } = envelope;
     const data = { kind: "worker.heartbeat", ...samples["worker.heartbeat"] };
     const event = { ...rest, type: "worker.heartbeat", meta: { volatile: true, more: 1 }, data };

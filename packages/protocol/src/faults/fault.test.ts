@@ -13,39 +13,39 @@ const fieldWorkerCodes = `E.AUTH.MISSING_TOKEN E.AUTH.MODE_UNSUPPORTED E.AUTH.HA
 const rows = Object.entries(faultCodes);
 
 describe("fault table", () => {
-  it.each(specificationCodes)("[F1] knows %s of the seeds", (code) => {
+  it.each(specificationCodes)("[F1] the fault table has %s from the specification", (code) => {
     expect(faultCodes[code as FaultCode]).toMatchObject({ since: "seed", frame: code });
   });
 
-  it.each(fieldWorkerCodes)("[F1] knows %s of the workers in the field", (code) => {
+  it.each(fieldWorkerCodes)("[F1] the fault table has %s, a code of the workers in the field", (code) => {
     expect(faultCodes[code as FaultCode]).toMatchObject({ since: "field", frame: code });
   });
 
-  it("[F1] spells every code of ours E.AREA.NAME or E.NAME", () => {
+  it("[F1] the fault table spells every code that is not from the workers in the field as E.AREA.NAME or E.NAME", () => {
     const ours = rows.filter(([, row]) => row.since !== "field").map(([code]) => code);
 
     expect(ours.filter((code) => !/^E(\.[A-Z]+)?\.[A-Z][A-Z_]*$/.test(code))).toEqual([]);
   });
 
-  it.each(rows)("[F2] says of %s what happened, its status and its RESP line", (code, row) => {
+  it.each(rows)("[F2] the fault table has a cause, an HTTP status and a RESP line for %s", (code, row) => {
     expect(row.cause).toMatch(/^[A-Z].*\.$/);
     expect(row.http).toBeGreaterThanOrEqual(400);
     expect(row.http).toBeLessThan(600);
     expect(row.resp).toMatch(new RegExp(`^[A-Z]+ ${code.replaceAll(".", "\\.")}$`));
   });
 
-  it("[F2] marks every status that means come back later as worth a retry", () => {
+  it("[F2] the fault table marks every code with status 503 as worth a retry", () => {
     const late = rows.filter(([, row]) => row.http === 503);
 
     expect(late.filter(([, row]) => !row.retry)).toEqual([]);
   });
 
-  it("[F2] cannot be changed by a room that imports it", () => {
+  it("[F2] the fault table and its rows are frozen, so no module that imports it can change it", () => {
     expect(Object.isFrozen(faultCodes)).toBe(true);
     expect(rows.every(([, row]) => Object.isFrozen(row))).toBe(true);
   });
 
-  it("[F2] tells our codes from other words", () => {
+  it("[F2] isFaultCode accepts codes of the fault table and nothing else", () => {
     expect(isFaultCode("E.NOT_FOUND")).toBe(true);
     expect(isFaultCode("toString")).toBe(false);
     expect(isFaultCode(7)).toBe(false);
@@ -53,7 +53,7 @@ describe("fault table", () => {
 });
 
 describe("fault", () => {
-  it("[F3] is an error with a code, details and the original as its cause", () => {
+  it("[F3] a fault is an error with a code, details and the original error as its cause", () => {
     const cause = new Error("disk");
 
     const made = fault("E.STORE.OPEN", "the store in ./data cannot be opened", { file: "x" }, cause);
@@ -63,7 +63,7 @@ describe("fault", () => {
     expect(made).toMatchObject({ name: "Fault", code: "E.STORE.OPEN", details: { file: "x" }, cause, isRetryable: false });
   });
 
-  it("[F3] becomes the error body and leaves cause and stack at home", () => {
+  it("[F3] a fault is serialized as the error body, without its cause and stack", () => {
     const made = fault("E.STORE.BUSY", "busy", { ms: 3 }, new Error("password=hunter2"));
 
     expect(JSON.parse(JSON.stringify(made))).toEqual({ error: "E.STORE.BUSY", message: "busy", details: { ms: 3 } });
@@ -73,7 +73,7 @@ describe("fault", () => {
 });
 
 describe("page of faults", () => {
-  it("[F4] lists every code exactly once", () => {
+  it("[F4] the fault page lists every code exactly once", () => {
     const listed = [...renderFaultPage().matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1]);
 
     expect(new Set(listed)).toEqual(new Set(Object.keys(faultCodes)));

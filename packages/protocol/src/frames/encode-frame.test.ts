@@ -18,7 +18,7 @@ const pairs = (["v1", "first", "v2"] as const).flatMap((dialect) =>
 );
 
 describe("outgoing frames", () => {
-  it.each(pairs)("[C9] of type $type are what a reader of $dialect takes", ({ dialect, type, payload }) => {
+  it.each(pairs)("[C9] an outgoing frame of type $type is accepted by the reader of $dialect", ({ dialect, type, payload }) => {
     // Ours may say "nothing received" and send bitmaps in hex; towards the older dialects the session room says neither.
     const said =
       type === "control.ack"
@@ -44,7 +44,7 @@ describe("outgoing frames", () => {
     expect(readPayload<string>(dialect, envelope.type, envelope.payload)).not.toBeInstanceOf(Fault);
   });
 
-  it("[C9] put each number where the dialect has it", () => {
+  it("[C9] an outgoing frame has each number in the field that its dialect uses for it", () => {
     const frame = { type: "biz.exec.cancel", payload: {}, number: 0, runSeq: 5 } as const;
 
     expect(encode("v2", frame)).toMatchObject({ seq: 0 });
@@ -54,7 +54,7 @@ describe("outgoing frames", () => {
     expect(encode("v2", frame)).not.toHaveProperty("session_seq");
   });
 
-  it("[C9] leave out what is absent and never write null", () => {
+  it("[C9] an outgoing frame leaves out absent fields and never contains null for them", () => {
     const plain = encode("v2", { type: "control.drain", payload: {}, corr: undefined });
 
     expect(plain).toEqual({
@@ -68,7 +68,7 @@ describe("outgoing frames", () => {
     expect(encode("v2", { type: "control.drain", payload: {}, ackRequest: true }).ack).toEqual({ request: true });
   });
 
-  it("[C9] carry to older workers only fields they know, whatever they are given", () => {
+  it("[C9] an outgoing frame to an older worker carries only fields that it knows, whatever the payload contains", () => {
     const dispatch = { ...payloads.v2["biz.exec.dispatch"], fence: 7, attempt: 2, secret: 1 };
 
     expect(encode("first", { type: "biz.exec.dispatch", payload: dispatch }).payload).toEqual(
@@ -77,11 +77,11 @@ describe("outgoing frames", () => {
     expect(encode("v1", { type: "biz.exec.dispatch", payload: dispatch }).payload).toEqual(payloads.v1["cmd.dispatch"]);
   });
 
-  it("[C9] of a type that the dialect lacks are a mistake of ours and throw", () => {
+  it("[C9] encoding a frame of a type that the dialect lacks is a programming error and throws", () => {
     expect(() => encode("first", { type: "biz.exec.cancel", payload: {} })).toThrow("does not exist in dialect first");
   });
 
-  it("[C9] take stored JSON as it is", () => {
+  it("[C9] an outgoing frame contains stored JSON unchanged", () => {
     const text = insertRawJson({ run_id: "r" }, { parameters: '{"big":12345678901234567890}' });
 
     expect(text).toBe('{"run_id":"r","parameters":{"big":12345678901234567890}}');

@@ -17,7 +17,7 @@ const faultMessageOf = (value: unknown, dialect?: Dialect) => {
 };
 
 describe.each(dialects)("envelope of %s", (dialect) => {
-  it.each(["type", "id", "ts", "tenant", "sender", "payload"])("[C1] is refused without %s", (field) => {
+  it.each(["type", "id", "ts", "tenant", "sender", "payload"])("[C1] an envelope is refused without %s", (field) => {
     expect(faultMessageOf({ ...frame, [field]: undefined }, dialect)).toContain(`must have ${field}`);
   });
 
@@ -44,11 +44,11 @@ describe.each(dialects)("envelope of %s", (dialect) => {
     ["ack", { request: "yes" }],
     ["flags", "a"],
     ["flags", [1]],
-  ])("[C1] is refused when %s is %j, and the message names the field", (field, value) => {
+  ])("[C1] an envelope is refused when %s is %j, and the message names the field", (field, value) => {
     expect(faultMessageOf({ ...frame, [field]: value }, dialect)).toMatch(new RegExp(`^E\\.FRAME\\.INVALID frame\\.${field}`));
   });
 
-  it("[C1] takes every optional field, and null in its place as absent", () => {
+  it("[C1] an envelope may have every optional field, and null in place of one counts as absent", () => {
     const full = { ...frame, corr: "c", seq: 0, ack: { for: "x", request: true }, flags: ["trace"] };
     const nulls = { ...frame, corr: null, seq: null, ack: null, flags: null };
 
@@ -57,7 +57,7 @@ describe.each(dialects)("envelope of %s", (dialect) => {
     expect(readEnvelope({ ...frame, ack: { for: null, request: true } }, dialect)).toEqual({ ...frame, ack: { request: true } });
   });
 
-  it.each([null, undefined, 7, "frame", [], [frame]])("[C1] is refused when the frame is %j", (value) => {
+  it.each([null, undefined, 7, "frame", [], [frame]])("[C1] an envelope is refused when the frame is %j", (value) => {
     expect(faultMessageOf(value, dialect)).toContain("E.FRAME.INVALID");
   });
 });
@@ -65,18 +65,21 @@ describe.each(dialects)("envelope of %s", (dialect) => {
 describe("unknown keys of an envelope", () => {
   const more = { ...frame, admin: true, sender: { ...frame.sender, fence: 1 }, ack: { request: true, more: 1 } };
 
-  it.each(["v1", "v2"] as const)("[C2] are dropped in %s and leave the sender's object alone", (dialect) => {
-    expect(readEnvelope(more, dialect)).toEqual({ ...frame, ack: { request: true } });
-    expect(more.admin).toBe(true);
-  });
+  it.each(["v1", "v2"] as const)(
+    "[C2] unknown keys of an envelope are dropped in %s, and the sender's object is not changed",
+    (dialect) => {
+      expect(readEnvelope(more, dialect)).toEqual({ ...frame, ack: { request: true } });
+      expect(more.admin).toBe(true);
+    },
+  );
 
-  it("[C2] make a frame of the first generation wrong, at every level", () => {
+  it("[C2] unknown keys at any level of the envelope make a first-generation frame invalid", () => {
     expect(faultMessageOf({ ...frame, admin: true }, "first")).toBe("E.FRAME.INVALID frame must not have admin");
     expect(faultMessageOf({ ...frame, sender: { ...frame.sender, x: 1 } }, "first")).toContain("frame.sender must not have x");
     expect(faultMessageOf({ ...frame, ack: { x: 1 } }, "first")).toContain("frame.ack must not have x");
   });
 
-  it("[C2] cannot break a log line with their names", () => {
+  it("[C2] the name of an unknown envelope key cannot break a log line", () => {
     expect(faultMessageOf({ ...frame, "\n{forged}\u001b[31m": 1 }, "first")).not.toMatch(/[\n\u001b]/);
   });
 });
@@ -84,7 +87,7 @@ describe("unknown keys of an envelope", () => {
 describe("dialect", () => {
   const first = (type: string, payload = {}) => detectDialect({ ...frame, type, payload } as Envelope);
 
-  it("[C3] is chosen by the first frame", () => {
+  it("[C3] the dialect of a session is chosen by its first frame", () => {
     expect(first("handshake", { protocol: 2 })).toBe("v1");
     expect(first("control.handshake", { protocol: 1 })).toBe("first");
     expect(first("control.handshake", { protocol: 2 })).toBe("v2");
@@ -93,11 +96,11 @@ describe("dialect", () => {
     expect(first("biz.exec.result")).toBeUndefined();
   });
 
-  it("[C3] may be unknown while the first envelope is read", () => {
+  it("[C3] an envelope can be read while its dialect is still unknown", () => {
     expect(readEnvelope({ ...frame, session_seq: 4, more: 1 })).toEqual({ ...frame, session_seq: 4 });
   });
 
-  it("[C3] decides where the transport number stands", () => {
+  it("[C3] the dialect decides which field of an envelope contains the transport number", () => {
     expect(readEnvelope({ ...frame, session_seq: 4, seq: 1 }, "first")).toMatchObject({ session_seq: 4, seq: 1 });
     expect(readEnvelope({ ...frame, session_seq: 4, seq: 1 }, "v2")).not.toHaveProperty("session_seq");
   });

@@ -32,20 +32,20 @@ const toV2Payload = (dialect: Dialect, type: string, payload: Plain): unknown =>
 };
 
 describe("payloads", () => {
-  it.each(samples)("[C4] of $dialect $type are read in full", ({ dialect, type, payload }) => {
+  it.each(samples)("[C4] a payload of $dialect $type is read in full", ({ dialect, type, payload }) => {
     const read = readPayload(dialect, type, payload);
 
     expect(read).toEqual(toV2Payload(dialect, type, payload));
   });
 
-  it("[C4] exist as a sample for every row of the table", () => {
+  it("[C4] every row of the frame table has a sample payload", () => {
     for (const dialect of ["first", "v2"] as const)
       expect(Object.keys(payloads[dialect]).toSorted()).toEqual(Object.keys(frameDefinitions[dialect]).toSorted());
     expect(Object.keys(payloads.v1).toSorted()).toEqual(Object.keys(v1FrameTypes).toSorted());
   });
 
   it.each(samples.filter(({ payload }) => Object.keys(payload).length > 0))(
-    "[C4] of $dialect $type are refused when a known field is of another kind",
+    "[C4] a payload of $dialect $type is refused when a known field has another type",
     ({ dialect, type, payload }) => {
       for (const field of Object.keys(payload)) {
         const wrong = { ...payload, [field]: typeof payload[field] === "object" ? "word" : { an: "object" } };
@@ -55,14 +55,14 @@ describe("payloads", () => {
   );
 
   it.each(samples.filter(({ dialect }) => dialect === "first"))(
-    "[C5] of $type lose nothing unseen: the first generation is strict",
+    "[C5] a first-generation payload of $type is refused when it has an unknown key",
     ({ dialect, type, payload }) => {
       expect(faultMessageOf(dialect, type, { ...payload, more: 1 })).toBe("E.FRAME.INVALID payload must not have more");
     },
   );
 
   it.each(samples.filter(({ dialect }) => dialect !== "first"))(
-    "[C5] of $dialect $type drop unknown keys",
+    "[C5] the reader of $dialect $type payloads drops unknown keys",
     ({ dialect, type, payload }) => {
       const clean = readPayload(dialect, type, payload);
 
@@ -70,7 +70,7 @@ describe("payloads", () => {
     },
   );
 
-  it("[C5] drop unknown keys at every depth but keep what belongs to others", () => {
+  it("[C5] the payload reader drops unknown keys at every depth but keeps all keys of free-form objects such as parameters", () => {
     const dispatch = sample("v2", "biz.exec.dispatch");
     const read = readPayload("v2", "biz.exec.dispatch", {
       ...dispatch,
@@ -87,7 +87,7 @@ describe("payloads", () => {
     expect(JSON.stringify(read)).not.toMatch(/retries|etc/);
   });
 
-  it("[C5] keep the extra metrics of a heartbeat in every dialect", () => {
+  it("[C5] the payload reader keeps the extra metrics of a heartbeat in every dialect", () => {
     for (const [dialect, type] of [
       ["v1", "heartbeat"],
       ["first", "control.heartbeat"],
@@ -96,7 +96,7 @@ describe("payloads", () => {
       expect(readPayload(dialect, type, sample(dialect, type))).toMatchObject({ metrics: { conn_state: "connected" } });
   });
 
-  it("[C5] take null for an absent optional field, and keep nulls inside results", () => {
+  it("[C5] the payload reader treats null as an absent optional field, and keeps nulls inside results", () => {
     const result = { run_id: "r", task_id: "t", status: "FAILED", result: { a: null }, error: null, artifacts: null };
 
     expect(readPayload("first", "biz.exec.result", result)).toEqual({
@@ -117,16 +117,16 @@ describe("fields of our own", () => {
     ["biz.exec.dispatch", { fence: 1 }],
     ["biz.exec.result", { fence: 1 }],
     ["biz.exec.error", { task_id: "t" }],
-  ])("[C6] of %s are known in v2 and to nobody older", (type, field) => {
+  ])("[C6] a field that v2 adds to %s is read in v2 and refused in the first generation", (type, field) => {
     expect(readPayload("v2", type, { ...sample("v2", type), ...field })).toMatchObject(field);
     expect(faultMessageOf("first", type, { ...sample("first", type), ...field })).toContain("must not have");
   });
 
-  it.each([2 ** 53, 2 ** 53 + 2, 1.5, -1, "7"])("[C6] refuse the fence %j", (fence) => {
+  it.each([2 ** 53, 2 ** 53 + 2, 1.5, -1, "7"])("[C6] a v2 result with the fence %j is refused", (fence) => {
     expect(faultMessageOf("v2", "biz.exec.result", { ...sample("v2", "biz.exec.result"), fence })).toContain("payload.fence");
   });
 
-  it("[C6] let an acknowledgement say nothing received, and carry a bitmap of any window", () => {
+  it("[C6] a v2 ack can report that nothing was received, and can carry a bitmap of any window", () => {
     expect(readPayload("v2", "control.ack", { ack_seq: -1, ack_bitmap: 2 ** 53 - 1 })).toEqual({
       ack_seq: -1,
       ack_bitmap: 2 ** 53 - 1,
@@ -138,7 +138,7 @@ describe("fields of our own", () => {
     expect(faultMessageOf("first", "control.ack", { ack_seq: -1 })).toContain("payload.ack_seq");
   });
 
-  it("[C6] carry one to sixty-four tasks in a batch", () => {
+  it("[C6] a v2 batch carries one to sixty-four tasks", () => {
     const item = sample("v2", "biz.exec.result");
 
     expect(faultMessageOf("v2", "biz.exec.result.batch", { items: Array(64).fill(item) })).toBe("ok");
@@ -149,7 +149,7 @@ describe("fields of our own", () => {
     );
   });
 
-  it("[C6] let a register name runtimes and features beside its capabilities, as the specification's text does", () => {
+  it("[C6] a v2 register may name runtimes and features beside its capabilities, as the specification's text does", () => {
     const read = readPayload("v2", "control.register", {
       capabilities: { concurrency: { max_parallel: 1 } },
       runtimes: ["node"],
@@ -164,7 +164,7 @@ describe("fields of our own", () => {
 });
 
 describe("words of v1", () => {
-  it("[C7] become ours: one id is label and identity, worker_id is worker_name", () => {
+  it("[C7] a v1 payload is translated to v2: its one id becomes name and instance id, and worker_id becomes worker_name", () => {
     expect(readPayload("v1", "handshake", sample("v1", "handshake"))).toMatchObject({
       worker: { worker_name: "w1", worker_instance_id: "w1", version: "0.1.0", hostname: "box" },
     });
@@ -172,19 +172,19 @@ describe("words of v1", () => {
     expect(readPayload("v1", "result", sample("v1", "result"))).toEqual(sample("first", "biz.exec.result"));
   });
 
-  it("[C7] may leave out ok in an acknowledgement, as v1 workers do", () => {
+  it("[C7] a v1 ack may leave out ok, as v1 workers do", () => {
     expect(readPayload("v1", "ack", { for: "x" })).toEqual({ for: "x", ok: true });
     expect(faultMessageOf("v1", "ack", { ok: true })).toContain("must have for");
   });
 
-  it("[C7] demand the package list and nothing that no worker can send", () => {
+  it("[C7] a v1 register must have its package list beside its capabilities, and needs nothing else", () => {
     expect(faultMessageOf("v1", "register", { capabilities: sample("v1", "register")["capabilities"], packages: [] })).toBe("ok");
     expect(faultMessageOf("v1", "register", { capabilities: sample("v1", "register")["capabilities"] })).toContain(
       "must have packages",
     );
   });
 
-  it("[C7] map onto our types and back", () => {
+  it("[C7] v1 frame types map onto the current types and back", () => {
     expect(toFrameType("v1", "command.error")).toBe("biz.exec.error");
     expect(toWireType("v1", "biz.exec.error")).toBe("error");
     expect(toWireType("v1", "control.drain")).toBe("cmd.drain");
@@ -204,18 +204,18 @@ describe("unknown types", () => {
     ["v2", "biz.exec.unheard"],
     ["v2", "constructor"],
     ["v2", "ext.other"],
-  ] as const)("[C8] are answered with a code: %s %s", (dialect, type) => {
+  ] as const)("[C8] an unknown frame type is answered with E.CMD.UNKNOWN: %s %s", (dialect, type) => {
     expect(readPayload(dialect, type, {})).toMatchObject({ code: "E.CMD.UNKNOWN" });
   });
 
-  it("[C8] of vendors pass as they are", () => {
+  it("[C8] vendor frame types and their payloads pass unchanged", () => {
     const payload = { any: ["thing", null] };
 
     expect(readPayload("v2", "ext.vendor.acme.ping", payload)).toBe(payload);
     expect(toWireType("first", "ext.vendor.acme.ping")).toBe("ext.vendor.acme.ping");
   });
 
-  it("[C8] come out of readFrame beside the known ones, under one name to switch on", () => {
+  it("[C8] readFrame returns known frames under their current type and every vendor frame under the type ext", () => {
     const envelope = { type: "result", payload: sample("v1", "result") } as unknown as Envelope;
     const vendor = { type: "ext.vendor.acme.ping", payload: {} } as unknown as Envelope;
 

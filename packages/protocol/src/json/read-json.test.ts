@@ -34,7 +34,7 @@ const roundTripped = (value: unknown): unknown =>
   );
 
 describe("reading JSON", () => {
-  it("[J1] reads every value that JSON can carry", () => {
+  it("[J1] readJson reads every value that JSON can carry", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const text = JSON.stringify(value);
@@ -44,13 +44,13 @@ describe("reading JSON", () => {
     );
   });
 
-  it("[J1] gives the same from bytes as from text", () => {
+  it("[J1] readJson gives the same value from bytes as from text", () => {
     const text = '{"a":"grün 🌊","b":[1,2.5,-3e2,true,null]}';
 
     expect(readJson(new TextEncoder().encode(text))).toEqual(JSON.parse(text));
   });
 
-  it("[J1] never throws, whatever the text", () => {
+  it("[J1] readJson never throws, whatever the text", () => {
     const anything = fc.oneof(
       fc.string({ unit: "binary" }),
       fc
@@ -67,7 +67,7 @@ describe("reading JSON", () => {
   });
 
   it.each(["", "{", '{"a":}', "[1,]", "nul", "NaN", "Infinity", "'a'", '"a', "01", "1 2", '"\u0000"', '{"a":1}x', '"\\x"'])(
-    "[J1] refuses the wrong text %j and does not quote it",
+    "[J1] readJson refuses the invalid text %j and does not quote it",
     (text) => {
       const read = readJson(text);
 
@@ -85,18 +85,18 @@ describe("limits before parsing", () => {
     ["keys", '{"a":1,"b":2,"c":3,"d":4}'],
     ["characters in a string", '"12345678901"'],
     ["characters in a number", "123456789"],
-  ])("[J2] refuses more %s than the door takes", (_, text) => {
+  ])("[J2] readJson refuses more %s than its limits allow", (_, text) => {
     expect(code(text, small)).toBe("E.FRAME.TOO_LARGE");
   });
 
   it.each([["[[[1]]]"], ["[1,2,3,4]"], ['{"a":1,"b":2,"c":3}'], ['"1234567890"'], ["12345678"], ['"[[[[{{,,::"']])(
-    "[J2] takes %s, which is just within",
+    "[J2] readJson accepts %s, which is just within its limits",
     (text) => {
       expect(code(text, small)).toBe("ok");
     },
   );
 
-  it("[J2] counts a byte limit in bytes for text and for bytes alike", () => {
+  it("[J2] readJson counts its byte limit in bytes for text and for bytes alike", () => {
     const four = '"🌊🌊"';
     const bounds = { ...limits.json.frame, bytesMax: 10 };
 
@@ -115,7 +115,7 @@ describe("limits before parsing", () => {
     ["long strings with a quote and brackets after it", `["${"a".repeat(100)}\\":[[[[{{","x"]`],
     ["lists beside each other", "[[1],[2],[3],[4],[5]]"],
     ["an escape across the place where the search changes", `["${"a".repeat(63)}\\"]]]]","x"]`],
-  ])("[J2] sees the end of %s as the parser does", (_, text) => {
+  ])("[J2] the limit check of readJson sees the end of %s where the parser does", (_, text) => {
     expect(readJson(text, { ...limits.json.frame, depthMax: 2 })).toEqual(JSON.parse(text));
   });
 
@@ -126,7 +126,7 @@ describe("limits before parsing", () => {
     ["16 MiB of digits", "1".repeat(16 * 1024 * 1024), "E.FRAME.TOO_LARGE"],
     ["a million empty objects", `[${"{},".repeat(1_000_000)}{}]`, "E.FRAME.TOO_LARGE"],
     ["8 MiB of backslashes", `"${"\\\\".repeat(4 * 1024 * 1024)}`, "E.FRAME.INVALID"],
-  ])("[J3] answers %s without standing still", (_, text, expected) => {
+  ])("[J3] readJson answers %s without blocking for long", (_, text, expected) => {
     text.charCodeAt(0); // joins the pieces that the repetition left apart
     const before = performance.now();
 
@@ -134,53 +134,56 @@ describe("limits before parsing", () => {
     expect(performance.now() - before).toBeLessThan(1_000); // 30 ms here; the bound allows for a machine under load
   });
 
-  it("[J3] gives a stranger at most 64 KiB and a shallow message", () => {
+  it("[J3] readJson accepts at most 64 KiB and a shallow message from an unauthenticated peer", () => {
     expect(code(`"${"a".repeat(65_536)}"`, limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
     expect(code("[".repeat(17), limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
     expect(limits.json.frame.bytesMax).toBe(16 * 1024 * 1024);
     expect(limits.legacyFrameBytesMax).toBe(1024 * 1024);
   });
 
-  it("[J3] answers with the codes of the door that asked", () => {
+  it("[J3] readJson answers with the fault codes that belong to the limits it was given", () => {
     expect(code("[".repeat(100), limits.json.request as never)).toBe("E.REQUEST.TOO_LARGE");
     expect(code("[", limits.json.request as never)).toBe("E.REQUEST.INVALID");
   });
 });
 
 describe("what two parsers would disagree on", () => {
-  it.each(['{"a":1,"a":2}', '{"b":[{"a":1,"\\u0061":2}]}', '{"":1,"":1}'])("[J4] refuses the duplicate key in %s", (text) => {
-    expect(readJson(text)).toMatchObject({ code: "E.FRAME.INVALID", message: expect.stringContaining("twice") });
-  });
+  it.each(['{"a":1,"a":2}', '{"b":[{"a":1,"\\u0061":2}]}', '{"":1,"":1}'])(
+    "[J4] readJson refuses the duplicate key in %s",
+    (text) => {
+      expect(readJson(text)).toMatchObject({ code: "E.FRAME.INVALID", message: expect.stringContaining("twice") });
+    },
+  );
 
-  it("[J4] takes the same key in different objects", () => {
+  it("[J4] readJson accepts the same key in different objects", () => {
     expect(code('{"a":{"a":1},"b":[{"a":1},{"a":":,{"}]}')).toBe("ok");
   });
 
-  it.each(["\ufeff{}", "\ufeff"])("[J4] refuses a byte order mark", (text) => {
+  it.each(["\ufeff{}", "\ufeff"])("[J4] readJson refuses a byte order mark", (text) => {
     expect(code(text)).toBe("E.FRAME.INVALID");
     expect(code(new TextEncoder().encode(text))).toBe("E.FRAME.INVALID");
   });
 
-  it("[J4] refuses bytes that are not UTF-8", () => {
+  it("[J4] readJson refuses bytes that are not UTF-8", () => {
     expect(code(new Uint8Array([0x22, 0xff, 0x22]))).toBe("E.FRAME.INVALID");
     expect(code(new Uint8Array([0x22, 0xed, 0xa0, 0x80, 0x22]))).toBe("E.FRAME.INVALID");
   });
 
-  it.each(["1e999", "-1e999", '{"a":[1e400]}'])("[J4] refuses %s, which no double holds", (text) => {
+  it.each(["1e999", "-1e999", '{"a":[1e400]}'])("[J4] readJson refuses %s, which no double can represent", (text) => {
     expect(code(text)).toBe("E.FRAME.INVALID");
   });
 
-  it("[J4] reads -0 as 0, at any place", () => {
+  it("[J4] readJson reads -0 as 0 at any depth", () => {
     expect(Object.is(readJson("-0"), 0)).toBe(true);
     expect(readJson('{"a":[-0.0]}')).toEqual({ a: [0] });
   });
 
-  it("[J4] makes half a character in a value whole, and refuses it in a key", () => {
+  it("[J4] readJson replaces a lone surrogate in a value, and refuses it in a key", () => {
     expect(readJson('["\\ud83c", "\\ud83c\\udf0a"]')).toEqual(["\ufffd", "🌊"]);
     expect(code('{"\\ud800":1}')).toBe("E.FRAME.INVALID");
   });
 
-  it("[J4] keeps an escaped NUL in a value, and refuses it in a key", () => {
+  it("[J4] readJson keeps an escaped NUL in a value, and refuses it in a key", () => {
     expect(readJson('"a\\u0000b"')).toBe("a\u0000b");
     expect(code('{"a\\u0000":1}')).toBe("E.FRAME.INVALID");
   });
@@ -195,12 +198,15 @@ describe("keys that reach prototypes", () => {
   ];
   const places = (poison: string) => [`{${poison}}`, `{"a":{${poison}}}`, `[[{"b":[{${poison}}]}]]`];
 
-  it.each([...poisons, '"con\\u0073tructor":{"a":1}', '"prototype":{"a":1}'].flatMap(places))("[J5] refuses %s", (text) => {
-    expect(code(text)).toBe("E.FRAME.INVALID");
-    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
-  });
+  it.each([...poisons, '"con\\u0073tructor":{"a":1}', '"prototype":{"a":1}'].flatMap(places))(
+    "[J5] readJson refuses %s, which has a key that reaches a prototype",
+    (text) => {
+      expect(code(text)).toBe("E.FRAME.INVALID");
+      expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+    },
+  );
 
-  it("[J5] keeps constructor and prototype where they are plain data", () => {
+  it("[J5] readJson keeps the keys constructor and prototype where they are plain data", () => {
     const read = readJson('{"constructor":"McLaren","prototype":3}') as JsonObject;
 
     expect(read["constructor"]).toBe("McLaren");

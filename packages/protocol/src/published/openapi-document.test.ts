@@ -60,12 +60,12 @@ describe("routes", () => {
     "dead-letters GET",
     "queues GET",
   ];
-  it.each(named)("[C13] has %s, as the specification names it", (row) => {
+  it.each(named)("[C13] the route table has %s, as the specification names it", (row) => {
     const [path = "", ...methods] = row.split(" ");
     const there = byName.filter(([, route]) => route.path === `/api/v1/${path}`).map(([, route]) => route.method);
     expect(there).toEqual(expect.arrayContaining(methods));
   });
-  it("[C13] has the routes by which a worker enrols, its probes and its numbers outside of /api/v1, and no path twice", () => {
+  it("[C13] the route table has worker enrolment, health probes and metrics outside of /api/v1, and no method and path twice", () => {
     const paths = byName.map(([, route]) => `${route.method} ${route.path}`);
     expect(paths).toEqual(
       expect.arrayContaining([
@@ -78,15 +78,18 @@ describe("routes", () => {
     );
     expect(new Set(paths).size).toBe(paths.length);
   });
-  it.each(byName)("[C13] %s declares each parameter of its path, and a key where it changes something", (_, route) => {
-    expect([...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])).toEqual(Object.keys(route.params ?? {}));
-    const isChanging = route.method === "POST" && route.isOpen !== true && route.grant !== "read";
-    expect("Idempotency-Key" in (route.headers ?? {})).toBe(isChanging);
-  });
+  it.each(byName)(
+    "[C13] %s declares each parameter of its path, and an Idempotency-Key exactly if it is a non-public POST that changes something",
+    (_, route) => {
+      expect([...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])).toEqual(Object.keys(route.params ?? {}));
+      const isChanging = route.method === "POST" && route.isOpen !== true && route.grant !== "read";
+      expect("Idempotency-Key" in (route.headers ?? {})).toBe(isChanging);
+    },
+  );
 });
 
 describe("OpenAPI document", () => {
-  it("[C14] has every route, its answers and its faults by status", () => {
+  it("[C14] the OpenAPI document has every route, its answers and its faults by status", () => {
     for (const [name, route] of byName) {
       const operation = document.paths[route.path]?.[route.method.toLowerCase()] as {
         operationId: string;
@@ -98,7 +101,7 @@ describe("OpenAPI document", () => {
     }
   });
 
-  it("[C14] has no reference that leads nowhere and no name that nobody defines", () => {
+  it("[C14] the OpenAPI document has no reference to a schema that it does not define", () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
 
     expect(references.length).toBeGreaterThan(50);
@@ -108,7 +111,7 @@ describe("OpenAPI document", () => {
     }
   });
 
-  it("[C14] has every body of the API by its name", () => {
+  it("[C14] the OpenAPI document has every body of the API under its name", () => {
     const wanted =
       `RunStartRequest RunRef Run RunStatus RunNodeStatus RunArtifact ResultError Error WorkflowNodeState Worker WorkerPackage
       WorkerCommand PackageSummary PackageDetail CatalogNode WorkflowPublishRequest WorkflowPackageSummary WorkflowPackageDetail
@@ -119,13 +122,13 @@ describe("OpenAPI document", () => {
     expect(wanted.filter((name) => !(name in document.components.schemas))).toEqual([]);
   });
 
-  it("[C14] is in the repository as the sources say", () => {
+  it("[C14] the OpenAPI document in the repository is the one that the sources generate", () => {
     const file = new URL("../../../../docs/api/v1/openapi.yaml", import.meta.url);
 
     expect(parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(JSON.stringify(document)));
   });
 
-  it("[C14] describes bodies as the readers check them", () => {
+  it("[C14] the OpenAPI document describes bodies as the readers check them", () => {
     const bundled = { ...document.components.schemas["RunStartRequest"], components: document.components };
 
     expect(Schema.Compile(bundled).Check({ workflow: sample, clientId: "c" })).toBe(true);

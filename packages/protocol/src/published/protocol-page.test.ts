@@ -21,7 +21,7 @@ const rowsOf = (text: string): string[][] =>
     .map((line) => line.split("|").map((cell) => cell.trim()));
 
 describe("the page of the protocol", () => {
-  it("[C20] names every type of frame of v2 and no other, control frames without a number", () => {
+  it("[C20] the protocol page names every v2 frame type and no other, and lists control frames as unnumbered", () => {
     const named = rowsOf(section("3. Frames")).flatMap(([, type = "", , numbered = ""]) => {
       const [first = "", ...rest] = [...type.matchAll(/`([^`]+)`/g)].map(([, word = ""]) => word);
       if (!/^(control|biz)\./.test(first)) return [];
@@ -36,7 +36,7 @@ describe("the page of the protocol", () => {
     for (const { type, isNumbered } of named) expect([type, isNumbered]).toEqual([type, type.startsWith("biz.")]);
   });
 
-  it("[C20] names every type of frame of v1", () => {
+  it("[C20] the protocol page names every v1 frame type", () => {
     const text = section("9. v1 workers");
     for (const type of Object.keys(v1FrameTypes))
       expect(text).toContain(type.startsWith("middleware.next_") ? type.slice("middleware".length + 1) : `\`${type}\``);

@@ -25,7 +25,7 @@ describe("published schemas", () => {
     "heartbeat",
   ];
 
-  it("[C12] stand under the names the specification gives", () => {
+  it("[C12] the published schemas have the names that the specification gives them", () => {
     const v1 = "envelope handshake register ack heartbeat cmd.dispatch feedback result error pkg.install pkg.uninstall pkg.event";
     const wanted = [
       ...v1.split(" ").map((name) => `ws/ws.${name}.schema.json`),
@@ -41,7 +41,7 @@ describe("published schemas", () => {
     expect(wanted.filter((path) => !(path in documents))).toEqual([]);
   });
 
-  it("[C12] are in the repository as the sources say", () => {
+  it("[C12] the published schemas in the repository are those that the sources generate", () => {
     const kept = Object.fromEntries(
       Object.keys(documents).map((path) => [
         path,
@@ -52,7 +52,7 @@ describe("published schemas", () => {
     expect(kept).toEqual(documents);
   });
 
-  it("[C12] take the same samples as the readers when they are compiled as plain JSON Schema", () => {
+  it("[C12] the published schemas, compiled as plain JSON Schema, accept the same samples as the readers", () => {
     const checks: [string, unknown][] = [
       ["manifest.json", byAdapter],
       ["manifest.json", byRuntime],
@@ -73,7 +73,7 @@ describe("published schemas", () => {
     ).toBe(false);
   });
 
-  it("[C12] close every object of the first generation that has named fields", () => {
+  it("[C12] the published first-generation schemas set additionalProperties on every object that has named fields", () => {
     const open: string[] = [];
     const walk = (node: unknown, at: string): void => {
       if (typeof node !== "object" || node === null) return;

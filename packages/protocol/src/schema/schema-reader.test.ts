@@ -39,11 +39,11 @@ describe("shape", () => {
     [{ key: "k", either: { n: "x" } }, "body.either.n must be a whole number"],
     [{ key: "k", either: "x" }, "body.either must be a whole number, or must be an object"],
     [7, "body must be an object"],
-  ])("[C17] names the field and what was expected (case %#)", (value, message) => {
+  ])("[C17] a schema reader's message names the field and what was expected (case %#)", (value, message) => {
     expect(messageOf(value)).toBe(message);
   });
 
-  it("[C17] never puts a value into a message, for it may be a secret", () => {
+  it("[C17] a schema reader never puts a value into a message, because it may be a secret", () => {
     const read = readPayload("v2", "control.handshake", {
       protocol: 2,
       auth: { mode: "hunter2-mode", token: "hunter2" },
@@ -53,7 +53,7 @@ describe("shape", () => {
     expect(JSON.stringify(read)).not.toContain("hunter2");
   });
 
-  it("[C17] gives back the very object when there is nothing to drop, and never changes the one it was given", () => {
+  it("[C17] a schema reader returns the same object when there is nothing to drop, and never changes its input", () => {
     const clean = { key: "k", inner: { flag: true }, many: [{ n: 1 }], free: { any: null }, named: { a: { n: 1 } } };
     const more = {
       ...clean,
@@ -70,7 +70,7 @@ describe("shape", () => {
     expect(strict.read(clean)).toBe(clean);
   });
 
-  it("[C17] in its strict form refuses unknown keys at every depth, and still takes null for absent", () => {
+  it("[C17] a strict schema reader refuses unknown keys at every depth, and still treats null as absent", () => {
     expect(strict.read({ key: "k", x: 1 })).toMatchObject({ message: "body must not have x" });
     expect(strict.read({ key: "k", inner: { flag: true, x: 1 } })).toMatchObject({ message: "body.inner must not have x" });
     expect(strict.read({ key: "k", many: [{ n: 1, x: 1 }] })).toMatchObject({ message: "body.many.0 must not have x" });
@@ -108,7 +108,7 @@ describe("hostile values", () => {
     ["a name that nearly matches, a million times", () => readManifest({ name: `${"a-".repeat(500_000)}!` })],
   ];
 
-  it.each(cases)("[C18] are refused quickly: %s", (_, read) => {
+  it.each(cases)("[C18] hostile values are refused quickly: %s", (_, read) => {
     const before = performance.now();
 
     expect(read()).toBeInstanceOf(Fault);

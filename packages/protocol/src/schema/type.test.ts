@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Type } from "./type.ts";
 
 describe("schema builders", () => {
-  it("[C30] give the same JSON Schema as those of typebox, whose types they have", () => {
+  it("[C30] the schema builders produce the same JSON Schema as those of typebox, whose types they have", () => {
     const build = (T: typeof Type) =>
       T.Object(
         {

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "./instant.ts";
 
-describe("readInstant", () => {
-  it("[C25] reads an instant with its zone as the clock would have written it", () => {
+describe("parseInstant", () => {
+  it("[C25] parseInstant reads an instant with its time zone as the same point in time that Date gives", () => {
     const years = { min: new Date("0001-01-01T00:00:00Z"), max: new Date("9999-12-31T23:59:59Z"), noInvalidDate: true };
     fc.assert(
       fc.property(fc.date(years), (date) => {
@@ -15,7 +15,7 @@ describe("readInstant", () => {
   });
 
   it.each(["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "2026-13-01T00:00:00Z", "2026-01-01T25:00:00Z"])(
-    "[C25] takes %j for none",
+    "[C25] parseInstant returns null for %j",
     (text) => {
       expect(parseInstant(text)).toBeNull();
     },

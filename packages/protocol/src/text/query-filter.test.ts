@@ -10,7 +10,7 @@ const valuesOf = (line: string, page: QueryableList = "runs") => {
 };
 
 describe("a query line", () => {
-  it("[L22] is keys with values, quoted where they hold spaces, and words without a key are text", () => {
+  it("[L22] a query line consists of keys with values, quoted where they contain spaces; terms without a key are text", () => {
     expect(valuesOf('status:failed workflow:"Smoke test" worker:w-2 since:1h text:"timed out"')).toEqual({
       status: "failed",
       workflow: "Smoke test",
@@ -26,7 +26,7 @@ describe("a query line", () => {
     expect(valuesOf("")).toEqual({});
   });
 
-  it("[L22] says where each term stands", () => {
+  it("[L22] the query parser returns the position of each term", () => {
     const read = parseQuery('status:failed "a b"', "runs");
 
     expect(read).toMatchObject({
@@ -37,7 +37,7 @@ describe("a query line", () => {
     });
   });
 
-  it("[L22] refuses what it does not know and names the nearest", () => {
+  it("[L22] the query parser refuses what it does not know, with the reason, and suggests the closest key or value", () => {
     expect(valuesOf("stauts:failed")).toMatch(/no filter "stauts" here.*Did you mean status\?/);
     expect(valuesOf("http://x")).toMatch(/write "http:\/\/x" in quotes/);
     expect(valuesOf("status:faild")).toMatch(/status is one of queued, .*"faild" is none of them. Did you mean failed\?/);
@@ -50,7 +50,7 @@ describe("a query line", () => {
     expect(valuesOf("x".repeat(queryCharsMax + 1))).toMatch(/at most 4096 characters/);
   });
 
-  it("[L22] written and read again is the same, whatever the values hold", () => {
+  it("[L22] a query line that is formatted and parsed again has the same values, whatever they contain", () => {
     const value = fc.string({ minLength: 1, maxLength: 40, unit: "grapheme" });
     const values = fc.record({ workflow: value, client: value, worker: value, text: value }, { requiredKeys: [] });
 
@@ -61,7 +61,7 @@ describe("a query line", () => {
     );
   });
 
-  it("[L22] reads any text without breaking, and each list has keys that are read", () => {
+  it("[L22] the query parser reads any text for any list without throwing, and returns terms or E.REQUEST.INVALID", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 80 }), fc.constantFrom(...(Object.keys(queryKeys) as QueryableList[])), (line, page) => {
         const read = parseQuery(line, page);
@@ -71,7 +71,7 @@ describe("a query line", () => {
     );
   });
 
-  it("[L22] times are how long ago, a day, or an instant", () => {
+  it("[L22] a time in a query line is an age, a day or an instant", () => {
     const now = Date.parse("2026-02-01T00:00:00Z");
 
     expect(resolveInstant("1h", now)).toBe(now - 3_600_000);
@@ -83,7 +83,7 @@ describe("a query line", () => {
   });
 });
 
-it("[L22] the nearest word is a slip away, or none", () => {
+it("[L22] closestMatch returns the candidate that is a typo away, or null", () => {
   expect(closestMatch("recipeint", ["subject", "recipient"])).toBe("recipient");
   expect(closestMatch("x", ["subject"])).toBeNull();
 });

@@ -18,7 +18,7 @@ const dispatch = (task: string, fence: number): DispatchPayload => ({
 });
 
 describe("the inventory", () => {
-  it("[W3] names what waits for a slot, what runs and what is finished and not acked, and nothing that was dropped", () => {
+  it("[W3] the attempt table lists as held what waits for a slot, runs, or is finished and unacked, and nothing that was dropped", () => {
     const table = new AttemptTable({ slotsMax: 1, slotWaitMs: 1_000, rememberedFencesMax: 100 });
     const running = table.admitDispatch(dispatch("runs", 1), 0);
     const waiting = table.admitDispatch(dispatch("waits", 2), 0);
@@ -42,7 +42,7 @@ const happenings = fc.array(
   { maxLength: 60 },
 );
 
-it("[W152] whatever waits, wakes, ends and is dropped: a handler starts only where a slot is free, and in the end all slots are", () => {
+it("[W152] the attempt table starts a handler only in a free slot, whatever waits, resumes, ends or is dropped, and ends with all slots free", () => {
   fc.assert(
     fc.property(happenings, fc.integer({ min: 1, max: 3 }), (all, slotsMax) => {
       const table = new AttemptTable({ slotsMax, slotWaitMs: 1_000, rememberedFencesMax: 100 });

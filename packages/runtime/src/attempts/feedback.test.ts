@@ -14,7 +14,7 @@ function said(...inputs: FeedbackInput[]): FeedbackPayload[] {
 }
 
 describe("feedback", () => {
-  it("[W23] keeps the newest stage, progress and message, and joins metrics and results", () => {
+  it("[W23] the feedback buffer keeps the newest stage, progress and message, and merges metrics and results", () => {
     const [merged] = said(
       { stage: "a", progress: 0.2, message: "one", metrics: { x: 1 }, metadata: { results: { summary: "H" }, note: "n" } },
       { progress: 0.3, message: "two", metrics: { y: 2 }, metadata: { results: { count: 1 } } },
@@ -32,7 +32,7 @@ describe("feedback", () => {
     });
   });
 
-  it("[W23] makes what handlers say fit for the wire", () => {
+  it("[W23] the feedback buffer turns what handlers send into valid feedback frames", () => {
     const [fit] = said({
       stage: "",
       progress: 7,
@@ -48,7 +48,7 @@ describe("feedback", () => {
     expect(readPayload("v2", "biz.exec.feedback", fit)).toMatchObject({ task_id: "t" });
   });
 
-  it("[W23] cuts long text into frames of bounded size and loses no character", () => {
+  it("[W23] the feedback buffer cuts long text into frames of bounded size and loses no character", () => {
     const text = "😀ab".repeat(20_000);
 
     const frames = said({ chunks: [{ channel: "stdout", text }] });
@@ -60,7 +60,7 @@ describe("feedback", () => {
     for (const chunk of chunks) expect(chunk.text?.isWellFormed()).toBe(true);
   });
 
-  it("[W157] merges patches of results as the scheduler would, and never two that one frame cannot say", () => {
+  it("[W157] the feedback buffer merges result patches as the scheduler would, and keeps apart two that one frame cannot express", () => {
     const deep = said({ metadata: { results: { a: { x: 1 }, b: 1 } } }, { metadata: { results: { a: { y: null }, b: null } } });
     const apart = said({ metadata: { results: { a: null } } }, { metadata: { results: { a: { y: 2 } } } });
 
@@ -68,7 +68,7 @@ describe("feedback", () => {
     expect(apart.map(({ metadata }) => metadata?.["results"])).toEqual([{ a: null }, { a: { y: 2 } }]);
   });
 
-  it("[W157] cuts long bytes between whole ones, under numbers that go on", () => {
+  it("[W157] the feedback buffer cuts long binary data at byte boundaries, into chunks with consecutive numbers", () => {
     const bytes = Buffer.alloc(50_000, "pixels");
 
     const frames = said({

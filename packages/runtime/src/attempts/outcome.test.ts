@@ -10,7 +10,7 @@ const statusOf = (status: unknown) => {
 };
 
 describe("what a handler returns", () => {
-  it("[W30] reads the status words of the field in any case, and takes every other word as a failure", () => {
+  it("[W30] the statuses that handlers in the field return are read case-insensitively, and any other status counts as a failure", () => {
     expect([undefined, "success", "Succeed", "SUCCEEDED", "allowed", "blocked", "ok", "done"].map(statusOf)).toEqual(
       Array(8).fill("SUCCEEDED"),
     );
@@ -19,7 +19,7 @@ describe("what a handler returns", () => {
     expect(["skip", "SKIPPED"].map(statusOf)).toEqual(["SKIPPED", "SKIPPED"]);
   });
 
-  it("[W30] takes outputs where there are any, else all keys that are not its own words", () => {
+  it("[W30] a handler's result is its outputs if it returns any, else all keys it returned that are not reserved", () => {
     const artifact = { resource_id: "x", worker_name: "w", type: "file" };
 
     expect(
@@ -43,7 +43,7 @@ describe("what a handler returns", () => {
     });
   });
 
-  it("[W30] says why it failed, from result.error where the handler says it there", () => {
+  it("[W30] a failed result contains the reason, taken from the error that the handler returned if there is one", () => {
     const errors = [
       { status: "failed", error: "no disk" },
       { status: "failed", error: { code: "X.Y", message: "m" } },
@@ -59,13 +59,13 @@ describe("what a handler returns", () => {
     ]);
   });
 
-  it("[W30] refuses what is not an object", () => {
+  it("[W30] a handler's return value that is not an object is refused", () => {
     for (const returned of [undefined, null, "text", 7, ["a"], true]) {
       expect(readReturnedOutcome(returned, 1)).toMatchObject({ type: "error", code: "E.RUNNER.FAILURE", where: "worker.runner" });
     }
   });
 
-  it("[W31] turns whatever is thrown into an error with a message that is never empty", () => {
+  it("[W31] whatever a handler throws becomes an error with a message that is never empty", () => {
     const thrown = [
       new Error("boom"),
       new Error(""),
@@ -92,7 +92,7 @@ describe("the word about an outcome", () => {
     return { type, value };
   };
 
-  it("[W31] names run, task, fence and node in an error, also where older readers look for them", () => {
+  it("[W31] an error frame names run, task, fence and node, also where older readers look for them", () => {
     expect(read(errorOutcome("no", "worker.runner"))).toEqual({
       type: "biz.exec.error",
       value: {
@@ -106,7 +106,7 @@ describe("the word about an outcome", () => {
     });
   });
 
-  it("[W31] says an error when the result cannot be written as JSON", () => {
+  it("[W31] a result that cannot be written as JSON is sent as an error", () => {
     const circle: Record<string, unknown> = {};
     circle["self"] = circle;
     const throwing = {
@@ -122,7 +122,7 @@ describe("the word about an outcome", () => {
     }
   });
 
-  it("[W31] says an error when the result is larger than a frame, instead of losing the session over it", () => {
+  it("[W31] a result larger than a frame is sent as an error, so that it does not cost the session", () => {
     const result = { text: "x".repeat(limits.frameBytesMax) };
 
     expect(read({ type: "result", status: "SUCCEEDED", result, durationMs: 1 })).toMatchObject({
@@ -131,7 +131,7 @@ describe("the word about an outcome", () => {
     });
   });
 
-  it("[W166] a result above the inline limit leaves its largest values at the worker, and says where", () => {
+  it("[W166] a result above the inline limit leaves its largest values at the worker, and contains references to them", () => {
     const kept: [string, number, string][] = [];
     const spill = {
       inlineBytesMax: 20_000,
@@ -170,7 +170,7 @@ describe("the word about an outcome", () => {
     expect(said.artifacts).toMatchObject([{ resource_id: "a", worker_name: "box" }, {}, {}]);
   });
 
-  it("[W166] a result that neither travels nor can be kept fails with the reason", () => {
+  it("[W166] a result that is too large to send and cannot be stored fails with the reason", () => {
     const spill = {
       inlineBytesMax: 100,
       keep: () => {

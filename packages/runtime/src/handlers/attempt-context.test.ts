@@ -9,7 +9,7 @@ const contextOf = (parameters: JsonObject): AttemptContext => {
 };
 
 describe("what a handler is given of granted resources", () => {
-  it("[D136] is what the dispatch says, by key, and which of them are missing", () => {
+  it("[D136] a handler's context has the granted resources of the dispatch by key, and the list of the missing ones", () => {
     const smtp = { resourceId: "r1", type: "file", filename: "a", mimeType: null, sizeBytes: 1, metadata: null, value: "x" };
     const errors = [{ key: "logo", error: "missing_grant" }];
 
@@ -19,7 +19,7 @@ describe("what a handler is given of granted resources", () => {
     expect(context.resourceBindingErrors).toEqual(errors);
   });
 
-  it("[D136] is empty where the dispatch says nothing, or something else", () => {
+  it("[D136] a handler's context has no granted resources where the dispatch contains none, or something malformed", () => {
     for (const parameters of [{}, { __resourceBindings: null, __resourceBindingErrors: {} }, { __resourceBindings: [1] }]) {
       const context = contextOf(parameters);
 

@@ -6,7 +6,7 @@ import { executorHarness } from "../../test/executor-harness.ts";
 import type { NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
-  it("[W188] does the same whatever its place in a chain says; the fields are there to be read", () => {
+  it("[W188] the executor runs a handler the same way whatever its place in a chain; the handler can read the chain fields", () => {
     const trace = { host_node_id: "h", middleware_chain: ["n", "m"], chain_index: 0 };
     const handler: NodeHandler = ({ params, attempt, signal }) => ({ params, attempt, isStopped: signal.aborted });
     const places: Partial<DispatchPayload>[] = [{}, trace, { ...trace, chain_index: 7 }, { middleware_chain: [] }];
@@ -27,7 +27,7 @@ describe("executor", () => {
     expect(place).toEqual({ hostNodeId: "h", middlewareChain: ["n", "m"], chainIndex: 0 });
   });
 
-  it("[W187] an artifact whose data nobody keeps is inline: the result is all there is of it", () => {
+  it("[W187] the executor marks an artifact as inline when nobody stores its data, since only the result contains it", () => {
     const b = executorHarness(({ resources }) => {
       resources.register({ id: "kept", type: "model" });
       const said = [
@@ -51,7 +51,7 @@ describe("executor", () => {
     expect(b.resources.referencedIds()).toEqual(["kept"]);
   });
 
-  it("[W182] what went before its result was said is told of again behind it", () => {
+  it("[W182] the executor reports a resource that was dropped before the result naming it once more after that result", () => {
     const b = executorHarness(({ resources }) => {
       resources.register({ id: "m", type: "model" });
       const artifact = resources.artifact("m");
@@ -64,7 +64,7 @@ describe("executor", () => {
     expect(b.log).toEqual(["m released", "finished", "settled", "m lost"]);
   });
 
-  it("[W189] says nothing of the secrets that its task was granted: not while it runs, not in its result, not in its error", async () => {
+  it("[W189] the executor masks the secrets that its task was granted: in feedback, in the result and in the error", async () => {
     const secret = "open-sesame-9f2c";
     const parameters = {
       __resourceBindings: { door: { resourceId: "r", value: secret } },
@@ -100,7 +100,7 @@ describe("executor", () => {
     expect(thrower.outcomes).toMatchObject([{ type: "error", message: "refused ***" }]);
   });
 
-  it("[W164] keeps what a task refers to for as long as the scheduler says that this use makes it live", () => {
+  it("[W164] the executor extends the life of a resource that a task refers to until the time in the dispatch, and never shortens it", () => {
     const until = (ms: number) => [{ resource_id: "m", worker_name: "w", type: "model", expires_at: new Date(ms).toISOString() }];
     for (const [said, expected] of [
       [7_200_000, 7_200_000],

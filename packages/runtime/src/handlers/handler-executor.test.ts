@@ -6,7 +6,7 @@ import { executorHarness } from "../../test/executor-harness.ts";
 import type { HandlerContext, NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
-  it("[W32] gives a handler its context and says what it returned", () => {
+  it("[W32] the executor gives a handler its context and reports what the handler returned", () => {
     let seen: HandlerContext | undefined;
     const b = executorHarness(
       (context) => {
@@ -35,7 +35,7 @@ describe("executor", () => {
     expect(b.log).toEqual(["finished", "settled"]);
   });
 
-  it("[W32] waits for handlers that take their time", async () => {
+  it("[W32] the executor waits for an asynchronous handler", async () => {
     const { promise, resolve } = Promise.withResolvers<object>();
     const b = executorHarness(() => promise);
     b.executor.start(b.attempt);
@@ -47,7 +47,7 @@ describe("executor", () => {
     expect(b.outcomes).toMatchObject([{ type: "result", status: "SKIPPED" }]);
   });
 
-  it("[W31] turns throwing and rejecting into an error, and frees the slot", async () => {
+  it("[W31] the executor turns a throw or a rejection into an error, and frees the slot", async () => {
     const handlers: NodeHandler[] = [
       () => {
         throw new Error("boom");
@@ -64,7 +64,7 @@ describe("executor", () => {
     }
   });
 
-  it("[W31] survives a returned object that throws when it is looked at", () => {
+  it("[W31] the executor survives a returned object that throws when it is read", () => {
     const b = executorHarness(() => ({
       get status() {
         throw new Error("hands off");
@@ -77,7 +77,7 @@ describe("executor", () => {
     expect(b.log).toEqual(["finished", "settled"]);
   });
 
-  it("[W33] says E.CMD.UNKNOWN where package, version or node type has no handler", () => {
+  it("[W33] the executor reports E.CMD.UNKNOWN where package, version or node type has no handler", () => {
     for (const part of [{ node_type: "demo.y" }, { package_version: "1.0.1" }, { package_name: "other" }]) {
       const b = executorHarness(() => ({}), part);
 
@@ -88,7 +88,7 @@ describe("executor", () => {
     }
   });
 
-  it("[W34] ends an attempt at its time limit, stops it, and keeps its slot until the handler is back", async () => {
+  it("[W34] the executor ends and stops an attempt at its time limit, and keeps its slot occupied until the handler returns", async () => {
     const { promise, resolve } = Promise.withResolvers<object>();
     const b = executorHarness(() => promise, { constraints: { timeout_ms: 250 } });
     b.executor.start(b.attempt);
@@ -106,7 +106,7 @@ describe("executor", () => {
     expect(b.log).toEqual(["finished", "settled"]);
   });
 
-  it("[W34] takes the time limit back when the handler was quicker", () => {
+  it("[W34] the executor cancels the time limit when the handler returns earlier", () => {
     const b = executorHarness(() => ({}), { constraints: { timeout_ms: 250 } });
 
     b.executor.start(b.attempt);
@@ -114,7 +114,7 @@ describe("executor", () => {
     expect(b.timers).toMatchObject([{ isCancelled: true }]);
   });
 
-  it("[W35] gives each attempt a directory of its own when it asks, inside the root whatever its ids, and removes it", async () => {
+  it("[W35] the executor gives an attempt its own directory on request, inside the root whatever its ids, and removes it", async () => {
     let dir = "";
     const b = executorHarness(
       async (context) => {
@@ -133,7 +133,7 @@ describe("executor", () => {
     await vi.waitFor(() => expect(existsSync(dir)).toBe(false));
   });
 
-  it("[W35] makes no directory that nobody asked for", () => {
+  it("[W35] the executor makes no directory that no handler asked for", () => {
     const b = executorHarness(() => ({}));
 
     b.executor.start(b.attempt);
@@ -141,7 +141,7 @@ describe("executor", () => {
     expect(readdirSync(b.workRoot)).toEqual([]);
   });
 
-  it("[W32] hands feedback on as it is said", () => {
+  it("[W32] the executor passes feedback on as the handler sends it", () => {
     const b = executorHarness((context) => {
       context.feedback.send({ progress: 0.5 });
       context.feedback.emitText("hello", { channel: "llm", stage: "streaming" });
@@ -158,7 +158,7 @@ describe("executor", () => {
     ]);
   });
 
-  it("[W32] shows a signal that is already aborted to a handler that asks late", async () => {
+  it("[W32] the executor shows an already aborted signal to a handler that reads it late", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     let isAborted: boolean | undefined;
     const b = executorHarness(async (context) => {
@@ -175,7 +175,7 @@ describe("executor", () => {
     expect(isAborted).toBe(true);
   });
 
-  it("[W164] leases what a task refers to for as long as its handler runs; what is not here fails the task before it", async () => {
+  it("[W164] the executor leases the resources a task refers to while its handler runs; a missing one fails the task beforehand", async () => {
     const gate = Promise.withResolvers<void>();
     let leased = 0;
     const ref = { resource_id: "model", worker_name: "w", type: "model" };
@@ -207,7 +207,7 @@ describe("executor", () => {
     }
   });
 
-  it("[W165] processes of a handler end as a group: when the task is stopped, and when the handler has come back", async () => {
+  it("[W165] the processes of a handler are ended as a group: when the task is stopped, and when the handler has returned", async () => {
     const pids: number[] = [];
     const b = executorHarness(
       (context) =>

@@ -31,7 +31,7 @@ function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
 }
 
 describe("next", () => {
-  it("[W156] gives the result, and takes its own time limit away with it", async () => {
+  it("[W156] a middleware's call of next returns the result and cancels its own time limit", async () => {
     const p = play();
     const result = callNext(p.attempt, p.ports, { payload: { a: 1 }, timeoutMs: 100 });
 
@@ -44,7 +44,7 @@ describe("next", () => {
     expect(p.forgotten()).toBe(0);
   });
 
-  it("[W156] throws an error with the code of what was called", async () => {
+  it("[W156] a middleware's call of next throws an error with the code and trace of the failed call", async () => {
     const p = play();
     const result = callNext(p.attempt, p.ports, {});
 
@@ -54,7 +54,7 @@ describe("next", () => {
     await expect(result).rejects.toBeInstanceOf(NextError);
   });
 
-  it("[W156] is for middlewares, takes objects only, and a whole number of milliseconds", async () => {
+  it("[W156] next can be called by middlewares only, with an object and a whole number of milliseconds", async () => {
     const environment = play({});
     await expect(callNext(environment.attempt, environment.ports, {})).rejects.toMatchObject({ code: "next_no_chain" });
     const p = play();
@@ -64,7 +64,7 @@ describe("next", () => {
     expect([...environment.asked, ...p.asked]).toEqual([]);
   });
 
-  it("[W154] ends when the task is stopped, and is never begun afterwards", async () => {
+  it("[W154] a middleware's call of next ends when the task is stopped, and none is made afterwards", async () => {
     const p = play();
     const result = callNext(p.attempt, p.ports, { timeoutMs: 100 });
 
@@ -78,7 +78,7 @@ describe("next", () => {
     expect(p.asked).toHaveLength(1);
   });
 
-  it("[W156] gives up by itself where the scheduler cannot be reached", async () => {
+  it("[W156] a middleware's call of next times out by itself when the scheduler cannot be reached", async () => {
     const p = play();
     const result = callNext(p.attempt, p.ports, { timeoutMs: 100 });
 

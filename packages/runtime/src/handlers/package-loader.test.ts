@@ -56,7 +56,7 @@ const call = (loadedPackages: LoadedPackages, type: string, version = "1.0.0") =
   loadedPackages.handlers.findHandler("tiny", version, type)?.handler({} as HandlerContext);
 
 describe("packages on disk", () => {
-  it("[W40] loads versions side by side and offers what their manifests say", async () => {
+  it("[W40] the package loader loads versions side by side and offers what their manifests contain", async () => {
     const root = makeRoot();
     await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
     await put(root, "tiny/2.0.0", { "manifest.json": manifest({ version: "2.0.0" }), "main.mjs": code.replace("'a'", "'b'") });
@@ -78,7 +78,7 @@ describe("packages on disk", () => {
     });
   });
 
-  it("[W40] takes names from the manifest, not from the folders, and flat folders too", async () => {
+  it("[W40] the package loader takes names from the manifest, not from the folders, and loads flat folders too", async () => {
     const root = makeRoot();
     await put(root, "some_folder", { "manifest.json": manifest(), "main.mjs": code });
 
@@ -87,11 +87,11 @@ describe("packages on disk", () => {
     expect(loadedPackages.packages.map(({ name, version }) => `${name} ${version}`)).toEqual(["tiny 1.0.0"]);
   });
 
-  it("[W40] holds nothing where the folder does not exist", async () => {
+  it("[W40] the package loader finds no packages where the folder does not exist", async () => {
     expect(await loadPackages(path.join(makeRoot(), "nowhere"))).toMatchObject({ packages: [], problems: [] });
   });
 
-  it("[W41] reports a bad package, names the reason, and loads the others", async () => {
+  it("[W41] the package loader reports a bad package with the reason, and loads the others", async () => {
     const root = makeRoot();
     await put(root, "a/1", { "manifest.json": "{" });
     await put(root, "b/1", { "manifest.json": manifest({ name: "NOT OK" }) });
@@ -122,7 +122,7 @@ describe("packages on disk", () => {
     ]);
   });
 
-  it("[W41] offers the nodes that work when one of a package does not", async () => {
+  it("[W41] the package loader offers the working nodes of a package when one of its nodes does not work", async () => {
     const root = makeRoot();
     const nodes = [node("tiny.a", "a"), node("tiny.b", "missing")];
     await put(root, "tiny/1.0.0", { "manifest.json": manifest({ nodes }), "main.mjs": code });
@@ -134,7 +134,7 @@ describe("packages on disk", () => {
     expect(loadedPackages.problems).toHaveLength(1);
   });
 
-  it("[W41] does not follow an entrypoint out of its package", async () => {
+  it("[W41] the package loader does not follow an entrypoint out of its package", async () => {
     const root = makeRoot();
     await put(root, "outside", { "evil.mjs": code });
     await put(root, "shelf/tiny/1.0.0", { "manifest.json": manifest() });
@@ -146,7 +146,7 @@ describe("packages on disk", () => {
     expect(loadedPackages.problems[0]?.message).toContain("does not point to a file inside the package");
   });
 
-  it("[W42] finds handlers in a module, in its default, in a named object, in a class, as one function, and by module path", async () => {
+  it("[W42] the package loader finds handlers in a module, its default, a named object, a class, as one function, and by module path", async () => {
     const root = makeRoot();
     const adapters = [
       ["module", "module.mjs"],
@@ -180,7 +180,7 @@ describe("packages on disk", () => {
     for (const { type } of nodes) expect(call(loadedPackages, type)).toBe(type.slice(5));
   });
 
-  it("[W42] loads a manifest of the older form, where nodes are bound by runtime", async () => {
+  it("[W42] the package loader loads a manifest of the older form, where nodes are bound by runtime", async () => {
     const root = makeRoot();
     const { adapter: _, handler: __, ...rest } = node("tiny.a", "a");
     const nodes = [{ ...rest, runtimes: { node: { handler: "a", config: { deep: true } } } }];
@@ -192,7 +192,7 @@ describe("packages on disk", () => {
     expect(loadedPackages.handlers.findHandler("tiny", "1.0.0", "tiny.a")?.config).toEqual({ deep: true });
   });
 
-  it("[W128] calls the setup of a module once, before its handlers, with the way to listen", async () => {
+  it("[W128] the package loader calls the setup of a module once, before its handlers, with the API to listen for vendor frames", async () => {
     const root = makeRoot();
     const listening = `
       let calls = 0;
@@ -210,7 +210,7 @@ describe("packages on disk", () => {
     expect(loadedPackages.vendorFrames?.listenedTypes).toEqual(["ext.vendor.tiny.x"]);
   });
 
-  it("[W128] does not offer the handlers of a module whose setup fails, and says why", async () => {
+  it("[W128] the package loader does not offer the handlers of a module whose setup fails, and reports the reason", async () => {
     const root = makeRoot();
     const failing = `${code} export const setup = async () => { throw new Error("no licence"); };`;
     await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": failing });
@@ -222,7 +222,7 @@ describe("packages on disk", () => {
     expect(loadedPackages.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
   });
 
-  it("[W128] takes a node's handler that is called setup for a handler", async () => {
+  it("[W128] the package loader treats a node's handler named setup as a handler", async () => {
     const root = makeRoot();
     const older = "export const setup = () => ({ from: 'setup' });";
     await put(root, "tiny/1.0.0", { "manifest.json": manifest({ nodes: [node("tiny.a", "setup")] }), "main.mjs": older });
@@ -232,7 +232,7 @@ describe("packages on disk", () => {
 });
 
 describe("the example workflows", () => {
-  it("[W44] are valid, use nodes that exist, and every edge of theirs carries a value from port to port", async () => {
+  it("[W44] the example workflows are valid, use nodes that exist, and have only edges from an output port to an input port", async () => {
     const loadedPackages = await loadPackages(examples);
     const types = new Set(loadedPackages.packages.flatMap((one) => typesIn(one.manifestJson)));
     const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
@@ -261,7 +261,7 @@ describe("the demo package", () => {
     return loadedPackages.handlers.findHandler("demo", "1.0.0", type)?.handler(context as unknown as HandlerContext);
   };
 
-  it("[W43] does what its table says, node by node", async () => {
+  it("[W43] each node of the demo package does what the package's table describes", async () => {
     expect(await run("demo.text", { text: "hi" })).toEqual({ text: "hi" });
     expect(await run("demo.transform", { text: "hello WORLD", mode: "title" })).toMatchObject({ text: "Hello World" });
     expect(await run("demo.transform", { text: "añ😀", mode: "reverse" })).toMatchObject({ text: "😀ña" });
@@ -274,7 +274,7 @@ describe("the demo package", () => {
     await expect(run("demo.transform", { text: "x", mode: "constructor" })).rejects.toThrow("mode must be one of");
   });
 
-  it("[W43] reports the progress of a delay and stops it when nobody waits any more", async () => {
+  it("[W43] the delay node of the demo package reports its progress, and ends when its task is stopped", async () => {
     const said: { progress?: number }[] = [];
     const done = await run(
       "demo.delay",
@@ -307,7 +307,7 @@ describe("the packages of the welcome journey", () => {
   };
   const given = async (type: string, params: object, part: object = {}) => (await run(type, params, part)).returned;
 
-  it("[W167] load a config, fill its template in, and hand on what later nodes need", async () => {
+  it("[W167] the welcome journey's nodes load a config, fill in its template, and pass on what later nodes need", async () => {
     const routing = { recipient: "ada@x.test", subject: "Hi", channel: "sms", delaySeconds: 2, tokenDelayMs: 5 };
     const config = { template: "Hello {{ name }} and {{nobody}}", name: "Ada", ...routing };
 
@@ -320,7 +320,7 @@ describe("the packages of the welcome journey", () => {
     await expect(given("example.pkg.transform_text", { mode: "toString" })).rejects.toThrow("mode must be one of");
   });
 
-  it("[A366] read a text that stayed at the worker because it was too large to travel", async () => {
+  it("[A366] the example nodes read a text that stayed at the worker because it was too large to send", async () => {
     const kept: Record<string, unknown> = { big: "hello ada", config: { template: "Dear Ada" } };
     const resources = { readJson: (id: string) => kept[id] };
     const stayed = (resourceId: string) => ({ resourceRef: { resourceId, workerName: "w", type: "json" } });
@@ -338,7 +338,7 @@ describe("the packages of the welcome journey", () => {
     expect(loaded).toMatchObject({ message: "Dear Ada" });
   });
 
-  it("[W167] stream a text word by word: chunks, progress, numbers, and all so far as a result", async () => {
+  it("[W167] the feedback_demo node streams a text token by token: chunks, progress, metrics, and the text so far as a result", async () => {
     const { returned, said } = await run("example.pkg.feedback_demo", { prompt: "Hello to you", tokenDelayMs: 0 });
 
     expect(returned).toMatchObject({ outputs: { summary: "Hello to you", tokenCount: 3, done: true } });
@@ -354,7 +354,7 @@ describe("the packages of the welcome journey", () => {
     });
   });
 
-  it("[W167] notify under an id that a second attempt has too, and record it", async () => {
+  it("[W167] the send_notification node uses the same id in a second attempt, and the audit_log node records it", async () => {
     const params = { recipient: "ada@x.test", subject: "Hi", message: "Hello" };
 
     const first = (await given("example.pkg.send_notification", params)) as { notificationId: string };
@@ -367,7 +367,7 @@ describe("the packages of the welcome journey", () => {
     await expect(given("example.pkg.send_notification", {})).rejects.toThrow("a notification needs a recipient");
   });
 
-  it("[W167] echo, wait, measure and hold back, each as its manifest says", async () => {
+  it("[W167] the echo, delay, collect_metrics and debug_gate nodes do what their manifests describe", async () => {
     expect(await given("example.pkg.echo", { message: "hi" })).toEqual({ echo: "hi" });
     expect(await given("example.pkg.delay", { durationSeconds: 0 })).toEqual({ done: true, durationSeconds: 0 });
     const { returned, said } = await run("example.pkg.collect_metrics", { name: "loss", samples: [1, 2, 6] });
@@ -387,7 +387,7 @@ describe("the packages of the welcome journey", () => {
     await expect(endless).rejects.toThrow("not wanted");
   });
 
-  it("[W168] a loop calls what is inside so many times, one after the other, and stops at the first error unless told otherwise", async () => {
+  it("[W168] the loop middleware calls next the given number of times in sequence, and stops at the first error unless configured not to", async () => {
     let calls = 0;
     const next = async () => {
       calls++;
@@ -405,7 +405,7 @@ describe("the packages of the welcome journey", () => {
     await expect(run("system.loop_middleware", { times: 1, stopOnError: false }, { next })).rejects.toThrow("all 1 times failed");
   });
 
-  it("[W168] a case lets through or skips; inputs have their type; resources are told without their values", async () => {
+  it("[W168] the case middleware calls next or skips, input_generator returns typed values, upload_test lists resources without values", async () => {
     let calls = 0;
     const next = async () => ({ n: ++calls });
     expect(await given("system.case_middleware", { enabled: false }, { next })).toMatchObject({ status: "skipped" });
@@ -431,7 +431,7 @@ describe("the packages of the welcome journey", () => {
     });
   });
 
-  it("[W168] every node is there but the container, which is the scheduler's", async () => {
+  it("[W168] the example packages have a handler for every node but the container, which the scheduler runs itself", async () => {
     const loadedPackages = await loadPackages(examples);
 
     const missing = loadedPackages.packages.flatMap(({ manifestJson, nodeTypes }) =>

@@ -12,7 +12,7 @@ function stream(one: SecretMask, pieces: readonly string[]): string {
 }
 
 describe("secrets in what a handler says", () => {
-  it("[W189] are only looked for where there are some: values of eight characters or more that were granted as secrets", () => {
+  it("[W189] the secret mask exists only where there are secrets: values of eight characters or more that were granted as secrets", () => {
     expect(createSecretMask({})).toBeNull();
     expect(createSecretMask(bound("short"))).toBeNull();
     expect(createSecretMask(bound(undefined))).toBeNull();
@@ -21,7 +21,7 @@ describe("secrets in what a handler says", () => {
     expect(createSecretMask(bound(secret), new Set(["window"]))).not.toBeNull();
   });
 
-  it("[W189] are found as they are, in JSON, in addresses and in base64", () => {
+  it("[W189] the secret mask finds secrets as they are, in JSON, in URLs and in base64", () => {
     const base64 = Buffer.from(secret).toString("base64");
     const said = [secret, JSON.stringify({ secret }), `?key=${encodeURIComponent(secret)}&`, base64].map((text) =>
       mask().maskText(text),
@@ -33,7 +33,7 @@ describe("secrets in what a handler says", () => {
     expect(mask().maskBase64("AAEC/w==")).toBe("AAEC/w==");
   });
 
-  it("[W189] are found wherever a stream is cut, and nothing else of it is lost", () => {
+  it("[W189] the secret mask finds secrets wherever a stream is cut, and loses nothing else of the stream", () => {
     const text = `before ${secret}${secret} ope open-"ses and after, open-`;
 
     for (let at = 0; at <= text.length; at++)
@@ -42,7 +42,7 @@ describe("secrets in what a handler says", () => {
     expect(stream(mask("aabaabaac"), [..."aabaabaabaac aab"])).toBe("aab*** aab");
   });
 
-  it("[W189] hold up only what may be their beginning, each channel by itself", () => {
+  it("[W189] the secret mask holds back only text that may be the start of a secret, for each channel separately", () => {
     const one = mask();
 
     expect(one.maskStreamText("log", "a line\nop")).toBe("a line\n");
@@ -51,7 +51,7 @@ describe("secrets in what a handler says", () => {
     expect(one.takeHeldChunks()).toEqual([]);
   });
 
-  it("[W189] are taken out of messages, stages, metadata and chunks; numbers stay, and what says nothing else is not said", () => {
+  it("[W189] the secret mask covers messages, stages, metadata and chunks; numbers stay, and feedback left without content is not sent", () => {
     const metadata = { results: { deep: [secret, 1, null] }, [secret]: true };
     const input = { stage: secret, message: `is ${secret}`, progress: 0.5, metrics: { loss: 2 }, metadata };
 
@@ -70,7 +70,7 @@ describe("secrets in what a handler says", () => {
     expect(maskFeedback(one, { chunks: [], stage: "s" })).toEqual({ stage: "s" });
   });
 
-  it("[W189] are taken out of results, metadata, artifacts and errors; one that holds none is as it was", () => {
+  it("[W189] the secret mask covers results, metadata, artifacts and errors, and returns an outcome without secrets unchanged", () => {
     const plain = { type: "result", status: "SUCCEEDED", result: { a: 1 }, durationMs: 1 } as const;
     expect(maskOutcome(mask(), plain)).toBe(plain);
 

@@ -21,7 +21,7 @@ function connected(isTaken = true) {
 const frame = (type: string) => ({ type, id: "f-1", corr: "c", payload: { n: 1 } });
 
 describe("vendors' frames in package code", () => {
-  it("[W126] hands a frame to the link as text, with its correlation, and says whether it was taken", async () => {
+  it("[W126] the vendor frame hub passes a frame to the link as text, with its correlation, and reports whether it was accepted", async () => {
     const { hub, sent } = connected();
 
     expect(await hub.handlerApi.send("ext.vendor.acme.hello", { n: 1 }, { corr: "c-1" })).toBe(true);
@@ -30,7 +30,7 @@ describe("vendors' frames in package code", () => {
     expect(sent).toEqual([{ type: "ext.vendor.acme.hello", corr: "c-1", payload: '{"n":1}' }]);
   });
 
-  it("[W126] takes nothing before there is a link, and then says what is listened to already", async () => {
+  it("[W126] the vendor frame hub accepts no frame before it has a link, and then announces the types that already have listeners", async () => {
     const hub = new VendorFrameHub();
     hub.handlerApi.on("ext.vendor.acme.early", () => {});
 
@@ -41,7 +41,7 @@ describe("vendors' frames in package code", () => {
     expect(told).toEqual([["ext.vendor.acme.early"]]);
   });
 
-  it("[W126] gives a frame to every listener of its type and to no other, until they are taken back", () => {
+  it("[W126] the vendor frame hub delivers a frame to every listener of its type and to no other, until the listener is removed", () => {
     const { hub, listening } = connected();
     const heard: string[] = [];
     const listener = () => heard.push("a");
@@ -57,7 +57,7 @@ describe("vendors' frames in package code", () => {
     expect(listening.at(-1)).toEqual(["ext.vendor.acme.b"]);
   });
 
-  it("[W126] reports a listener that throws or whose promise fails, and lets the others hear", async () => {
+  it("[W126] the vendor frame hub reports a listener that throws or rejects, and still delivers to the others", async () => {
     const { hub, reports } = connected();
     const heard: string[] = [];
     hub.handlerApi.on("ext.vendor.acme.a", () => {
@@ -79,7 +79,7 @@ describe("vendors' frames in package code", () => {
     ]);
   });
 
-  it("[W127] refuses types that are no vendor's, and payloads that are no object or too large", async () => {
+  it("[W127] the vendor frame hub refuses types that are not a vendor's, and payloads that are no object or too large", async () => {
     const { hub, sent } = connected();
     const circular: Record<string, unknown> = {};
     circular["self"] = circular;

@@ -58,7 +58,7 @@ const tasksIn = (file: Buffer | null): string[] => {
 };
 
 describe("keeping the outbox on disk", () => {
-  it("[W73] writes the words of one tick with one append and one sync, and says each is kept only after that, in order", async () => {
+  it("[W73] the journaled outbox writes the outcomes of one tick with one append and one sync, and only then reports each as stored, in order", async () => {
     const { disk, said, keep } = bench();
     const release = disk.blockCalls("sync");
 
@@ -72,7 +72,7 @@ describe("keeping the outbox on disk", () => {
     expect(said).toEqual(["a", "b", "c"]);
   });
 
-  it("[W73] has one sync in flight; what comes meanwhile gathers and shares the next", async () => {
+  it("[W73] the journaled outbox has one sync in flight; outcomes added meanwhile share the next one", async () => {
     const { disk, said, keep } = bench();
     const release = disk.blockCalls("sync");
     keep("a");
@@ -89,7 +89,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a", "b", "c"]);
   });
 
-  it("[W74] writes acks with the next words, or after a second alone, and gives acked words to no later process", async () => {
+  it("[W74] the journaled outbox writes acks with the next outcomes, or alone after a second, and gives no acked outcome to a later process", async () => {
     const { disk, keeper, keep, ring } = bench();
     const [a, b] = [keep("a"), keep("b")];
     keep("c");
@@ -108,7 +108,7 @@ describe("keeping the outbox on disk", () => {
     expect((await bench(disk).keeper.load())?.map(({ task }) => task)).toEqual(["c", "d"]);
   });
 
-  it("[W75] writes the file anew once it is large and mostly acked, and goes on behind it", async () => {
+  it("[W75] the journaled outbox rewrites its file once it is large and mostly acked, and then appends to the new file", async () => {
     const { disk, keeper, keep } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 4_096 });
     const keys = Array.from({ length: 20 }, (_, index) => keep(`t${index}`, "x".repeat(300)));
     await idle();
@@ -123,7 +123,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["t19", "next"]);
   });
 
-  it("[W75] forgets nothing that is acked while the file is written anew", async () => {
+  it("[W75] the journaled outbox loses no ack that arrives while its file is rewritten", async () => {
     const { disk, keeper, keep } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 1_024 });
     const keys = Array.from({ length: 20 }, (_, index) => keep(`t${index}`, "x".repeat(300)));
     await idle();
@@ -140,7 +140,7 @@ describe("keeping the outbox on disk", () => {
   });
 
   it.each(["ENOSPC", "EIO"])(
-    "[W76] says nothing is kept while appends fail with %s, and goes on by itself when they do not",
+    "[W76] the journaled outbox reports nothing as stored while appends fail with %s, and continues by itself when they succeed",
     async (code) => {
       const { disk, keeper, notes, said, health, keep, ring } = bench();
       keep("a");
@@ -159,7 +159,7 @@ describe("keeping the outbox on disk", () => {
     },
   );
 
-  it("[W77] after a failed sync reads the file again, cuts it back to what is sure, and writes what is not once more", async () => {
+  it("[W77] after a failed sync the journaled outbox reads its file again, truncates it to what is durable, and writes the rest again", async () => {
     const { disk, said, keep, ring } = bench();
     keep("a");
     await idle();
@@ -176,7 +176,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
   });
 
-  it("[W77] writes the file anew from memory where a failed sync has taken what was sure", async () => {
+  it("[W77] the journaled outbox rewrites its file from memory where a failed sync has destroyed what was durable", async () => {
     const { disk, said, keep, ring } = bench();
     keep("a");
     await idle();
@@ -191,7 +191,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
   });
 
-  it("[W77] never says a word is kept that a power cut at the same moment would lose", async () => {
+  it("[W77] the journaled outbox never reports an outcome as stored that a power cut at that moment would lose", async () => {
     for (const [call, isDone] of [
       ["append", false],
       ["append", true],
@@ -220,7 +220,7 @@ describe("keeping the outbox on disk", () => {
     }
   });
 
-  it("[W78] cuts a torn end at the start, says so, and gives what came before it", async () => {
+  it("[W78] the journaled outbox cuts off a torn end when it is loaded, logs it, and returns the outcomes before it", async () => {
     const first = bench();
     first.keep("a");
     await idle();
@@ -238,7 +238,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a", "c"]);
   });
 
-  it("[W78] puts a damaged file aside, says where and what that means, and gives nothing of it", async () => {
+  it("[W78] the journaled outbox moves a damaged file aside, logs where and what that means, and returns nothing from it", async () => {
     const first = bench();
     first.keep("a");
     await idle();
@@ -256,7 +256,7 @@ describe("keeping the outbox on disk", () => {
     expect(await bench(disk).keeper.load()).toEqual([]);
   });
 
-  it("[W78] waits for a disk that cannot be read, and syncs what it read before it gives it", async () => {
+  it("[W78] the journaled outbox waits for a disk that cannot be read, and syncs what it read before it returns it", async () => {
     const first = bench();
     first.keep("a");
     await idle();
@@ -274,7 +274,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a"]);
   });
 
-  it("[W78] closing writes what waits, and says what a failing disk made it lose", async () => {
+  it("[W78] the journaled outbox writes what is pending when it is closed, and logs what was lost to a failing disk", async () => {
     const { disk, keeper, keep } = bench();
     keep("a");
     await keeper.close();

@@ -26,7 +26,7 @@ function openDisk(dir: string): OutboxDisk {
 const text = (bytes: Uint8Array | null) => (bytes === null ? null : Buffer.from(bytes).toString());
 
 describe("the outbox's file on a real disk", () => {
-  it("[W79] is appended to, cut, replaced and put aside, and opens where it was left", async () => {
+  it("[W79] the outbox file can be appended to, truncated, replaced and moved aside, and opens as it was left", async () => {
     const dir = makeDir();
     const disk = openDisk(dir);
 
@@ -49,7 +49,7 @@ describe("the outbox's file on a real disk", () => {
     expect(readFileSync(path.join(dir, "outbox.damaged-1"), "utf8")).toBe("newer");
   });
 
-  it("[W79] is readable by its owner alone, and a replacement that came to no end is thrown away", async () => {
+  it("[W79] the outbox file is readable by its owner alone, and an unfinished replacement is deleted", async () => {
     const dir = makeDir();
     const disk = openDisk(dir);
     await disk.read();
@@ -62,7 +62,7 @@ describe("the outbox's file on a real disk", () => {
     expect(readdirSync(dir).filter((name) => !name.includes(".lock"))).toEqual(["outbox"]);
   });
 
-  it("[W79] belongs to one process at a time, and to the next once that has let go", async () => {
+  it("[W79] the outbox file belongs to one process at a time, and to the next once the first has closed it", async () => {
     const dir = makeDir();
     const first = openDisk(dir);
     await first.read();

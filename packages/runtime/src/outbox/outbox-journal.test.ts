@@ -39,12 +39,12 @@ const livingOf = (list: readonly JournalEntry[]): JournaledOutcome[] => {
 };
 
 describe("the outbox as bytes", () => {
-  it("[W70] has the checksum that the standard's example has", () => {
+  it("[W70] the outbox journal's checksum gives the check value of the standard's example", () => {
     expect(crc32c(Buffer.from("123456789"))).toBe(0xe3069283);
     expect(crc32c(Buffer.from("6789"), crc32c(Buffer.from("12345")))).toBe(0xe3069283);
   });
 
-  it("[W70] gives back every word that was not acked, in order, with its text as it was", () => {
+  it("[W70] the outbox journal gives back every outcome that was not acked, in order, with its text unchanged", () => {
     fc.assert(
       fc.property(entries, (list) => {
         const file = write(...list);
@@ -60,7 +60,7 @@ describe("the outbox as bytes", () => {
     );
   });
 
-  it("[W71] cut at any byte, loses the record that was cut and no other", () => {
+  it("[W71] an outbox journal that is cut at any byte loses the record that was cut and no other", () => {
     fc.assert(
       fc.property(entries, (list) => {
         const file = write(...list);
@@ -80,7 +80,7 @@ describe("the outbox as bytes", () => {
     );
   });
 
-  it("[W72] finds every flipped bit: before the last record it is damage, in the last one a torn end", () => {
+  it("[W72] the outbox journal detects every flipped bit: as damage before the last record, as a torn end in the last one", () => {
     const list = [keep(word(0), word(1, "zwei")), ack(0), keep(word(2, "\u0000\n€")), ack(1)];
     const file = write(...list);
     const lastAt = write(...list.slice(0, 3)).length;
@@ -94,7 +94,7 @@ describe("the outbox as bytes", () => {
     }
   });
 
-  it("[W72] takes a record that is missing, doubled or at another's place for damage, and noise at the end for a torn write", () => {
+  it("[W72] the outbox journal treats a missing, repeated or misplaced record as damage, and noise at the end as a torn write", () => {
     const [first, second, third] = [0, 1, 2].map((number) => encodeRecord(number, keep(word(number)))) as [
       Uint8Array,
       Uint8Array,
@@ -110,7 +110,7 @@ describe("the outbox as bytes", () => {
     }
   });
 
-  it("[W72] refuses a record that is whole but says what it does not know", () => {
+  it("[W72] the outbox journal refuses a record that is intact but has unknown content", () => {
     const file = Buffer.from(encodeRecord(0, keep(word(0))));
     const strange = file.toString("latin1").replace('"acked"', '"other"');
     const rewritten = Buffer.from(strange, "latin1");

@@ -57,7 +57,7 @@ function outbox(settings: Partial<OutboxSettings> = {}, stream: OutboxStream | n
 }
 
 describe("outbox", () => {
-  it("[W6] keeps a word until it is acked, by number or by bitmap, whichever comes", () => {
+  it("[W6] the outbox keeps a message until it is acked, by number or by bitmap", () => {
     const { box, pump, acked } = outbox();
     for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
     pump();
@@ -70,7 +70,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["0:b", "1:c"]);
   });
 
-  it("[W91] releases nothing for an ack of numbers that were never sent", () => {
+  it("[W91] the outbox releases nothing for an ack of numbers that were never sent", () => {
     const { box, pump, acked } = outbox();
     box.addMessage(word("a"));
     pump();
@@ -80,7 +80,7 @@ describe("outbox", () => {
     expect(box.messageCount).toBe(1);
   });
 
-  it("[W101] moves what one session did not deliver into the next: outcomes first, each kind in its order, behind nothing newer", () => {
+  it("[W101] the outbox moves what one session did not deliver into the next: outcomes first, each kind from oldest to newest", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 10, vendorFramesMax: 10 }, openStream(4));
     for (const name of ["f0", "f1"]) box.addMessage(word(name, "feedback"));
     box.addMessage(word("e0", "ext"));
@@ -99,7 +99,7 @@ describe("outbox", () => {
     expect(box.messageCount).toBe(9);
   });
 
-  it("[W23] lets results pass feedback that waits and keeps a quarter of the window for them", () => {
+  it("[W23] the outbox sends results ahead of waiting feedback and reserves a quarter of the window for them", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 100 }, openStream(4));
     for (let index = 0; index < 5; index++) box.addMessage(word(`f${index}`, "feedback"));
     expect(pump()).toEqual(["0:f0", "1:f1", "2:f2"]);
@@ -109,7 +109,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["3:r"]);
   });
 
-  it("[W23] drops the oldest feedback when too much waits, never a result or a vendor frame", () => {
+  it("[W23] the outbox drops the oldest feedback when too much waits, never a result or a vendor frame", () => {
     const { box } = outbox({ feedbackWaitingMax: 1 }, null);
     for (let index = 0; index < 100; index++) expect(box.addMessage(word(`r${index}`))).toBeUndefined();
     expect(box.addMessage(word("e0", "ext"))).toBeUndefined();
@@ -119,7 +119,7 @@ describe("outbox", () => {
     expect(box.messageCount).toBe(102);
   });
 
-  it("[W169] what an attempt said last passes the feedback of others, never its own, also in the next session", () => {
+  it("[W169] the outbox sends an attempt's last feedback ahead of that of others, never ahead of its own, also in the next session", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 10 }, null);
     const said = (id: string, corr: string, isUrgent = false) =>
       box.addMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent });
@@ -137,7 +137,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
   });
 
-  it("[W95] takes no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {
+  it("[W95] the outbox accepts no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {
     const { box, pump, acked } = outbox();
     expect([box.hasRoomForVendorFrame(100), box.hasRoomForVendorFrame(101)]).toEqual([true, false]);
     box.addMessage(word("e0", "ext", `"${"x".repeat(58)}"`));
@@ -150,7 +150,7 @@ describe("outbox", () => {
     expect(box.hasRoomForVendorFrame(98)).toBe(true);
   });
 
-  it("[W25] packs results that wait together, and only those, as many as the session allows", () => {
+  it("[W25] the outbox packs waiting results into one frame, and only results, as many as the session allows", () => {
     const { box, pump } = outbox({}, openStream(64, 3));
     for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
     box.addMessage({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" });
@@ -160,7 +160,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["0:a+b+c", "1:d", "2:e", "3:f+g", "4:x", "5:y"]);
   });
 
-  it("[W25] settles all words of a frame together, and sends all of an unacked one again", () => {
+  it("[W25] the outbox settles all messages of a frame together, and sends all messages of an unacked frame again", () => {
     const { box, pump, acked } = outbox({}, openStream(64, 2));
     for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
     pump();
@@ -173,7 +173,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["0:a", "1:b"]);
   });
 
-  it("[W18] sends what was refused together one by one, takes out the one that is refused alone, and then goes on as before", () => {
+  it("[W18] the outbox sends a refused batch one by one, takes out the message that is refused alone, and then batches as before", () => {
     const { box, pump, acked } = outbox({}, openStream(64, 8));
     for (const name of ["good", "bad", "fine"]) box.addMessage(word(name));
     expect(pump()).toEqual(["0:good+bad+fine"]);
@@ -195,7 +195,7 @@ describe("outbox", () => {
     expect(box.messageCount).toBe(3);
   });
 
-  it("[W24] bounds the bytes in flight as well as the frames", () => {
+  it("[W24] the outbox limits the bytes in flight as well as the frames", () => {
     const heavy = "x".repeat(400);
     const { box, pump, acked } = outbox({}, openStream(64, 1, 1_500));
     for (const name of ["a", "b", "c"]) box.addMessage(word(name, "outcome", `"${heavy}"`));
@@ -206,7 +206,7 @@ describe("outbox", () => {
     expect(pump()).toEqual(["2:c"]);
   });
 
-  it("[W99] hands out no further frame once whoever sends them has enough", () => {
+  it("[W99] the outbox hands out no further frame once the sender has enough", () => {
     const { box, pump } = outbox();
     for (const name of ["a", "b", "c"]) box.addMessage(word(name));
 

@@ -42,7 +42,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
 }
 
 describe("the resources of a worker", () => {
-  it("[W160] are leased by name and given back; one that nobody knows is missing", () => {
+  it("[W160] a worker's resources are leased by name and released; leasing an unknown one fails as missing", () => {
     const { registry } = open();
     const session = { page: 1 };
     registry.register({ id: "s", type: "browser", scope: "run-1", value: session, sizeBytes: 10 });
@@ -57,7 +57,7 @@ describe("the resources of a worker", () => {
     expect(registry.list({ type: "file" })).toEqual([]);
   });
 
-  it("[W160] end with their time, unless leased or touched; the look for that is asked for only while there are any", () => {
+  it("[W160] a worker's resources expire unless leased or touched; the check for that is scheduled only while there are any", () => {
     const { registry, time, timers } = open({ ttlMs: 100, gcIntervalMs: 60 });
     expect(timers).toEqual([]);
     const gone: string[] = [];
@@ -81,7 +81,7 @@ describe("the resources of a worker", () => {
     expect(timers).toHaveLength(2);
   });
 
-  it("[W161] a file of an attempt moves in and is removed with its entry; any other file stays where it is", () => {
+  it("[W161] a resource file of an attempt is moved to the resource directory and removed with its entry; any other file stays in place", () => {
     const { registry, makeFile, root, kept } = open();
     const own = makeFile("picture.png", "pixels");
     const foreign = makeFile("model.bin", "weights", root);
@@ -107,7 +107,7 @@ describe("the resources of a worker", () => {
     expect(existsSync(foreign)).toBe(true);
   });
 
-  it("[W161] files outlive the process; what has no readable note does not", () => {
+  it("[W161] a worker's resource files survive the process; files without readable metadata do not", () => {
     const { registry, makeFile, root, kept } = open();
     registry.registerFile("p", makeFile("a", "one"), { scope: "s" });
     registry.registerJson("j", '{"a":1}');
@@ -129,7 +129,7 @@ describe("the resources of a worker", () => {
     expect(kept()).toHaveLength(4);
   });
 
-  it("[W162] beyond their limit the idle ones give way, longest unused first; what is in use never does", () => {
+  it("[W162] a worker evicts idle resources beyond the limit, least recently used first, and never one in use", () => {
     const { registry, time } = open({ memBytesMax: 100 });
     for (const id of ["a", "b", "c"]) {
       time.now++;
@@ -149,7 +149,7 @@ describe("the resources of a worker", () => {
     expect(registry.list()).toHaveLength(3);
   });
 
-  it("[W162] of a scope go together; one that is still leased goes when it is given back", () => {
+  it("[W162] the resources of a scope are removed together; one that is still leased is removed when it is released", () => {
     const { registry } = open();
     const gone: string[] = [];
     for (const id of ["a", "b"]) registry.register({ id, type: "x", scope: "s", onDrop: () => void gone.push(id) });
@@ -166,7 +166,7 @@ describe("the resources of a worker", () => {
     expect(registry.list().map(({ id }) => id)).toEqual(["c", "a"]);
   });
 
-  it("[W163] are told in numbers, and not at all where there are none", () => {
+  it("[W163] a worker's resources are reported as metrics, and not at all where there are none", () => {
     const { registry, time, makeFile } = open();
     expect(registry.metrics()).toEqual({});
     registry.register({ id: "m", type: "model", sizeBytes: 50 });
@@ -183,7 +183,7 @@ describe("the resources of a worker", () => {
     });
   });
 
-  it("[W182] that a result has named are told of when they go, with the reason; others come and go without a word", () => {
+  it("[W182] a resource that a result has named is reported with the reason when it is removed; others are not reported", () => {
     const { registry, time, told } = open({ ttlMs: 100, memBytesMax: 10 });
     for (const id of ["a", "b", "c", "unnamed"]) registry.register({ id, type: "model", scope: id, sizeBytes: 2 });
     for (const id of ["a", "b", "c"]) registry.artifact(id);
@@ -202,7 +202,7 @@ describe("the resources of a worker", () => {
     expect(told).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
   });
 
-  it("[W182] that are files of an earlier process count as named", () => {
+  it("[W182] resource files of an earlier process count as named by a result", () => {
     const { registry, root, makeFile } = open();
     registry.registerFile("f", makeFile("f.txt", "text"));
 

@@ -40,7 +40,7 @@ function run(handler: NodeHandler, ext?: VendorFrameHub) {
   return { runner, log };
 }
 
-it("[W121] beside the link too, feedback that cannot be written is reported, and the rest is said", () => {
+it("[W121] the in-process runner reports feedback that cannot be written, and sends the rest", () => {
   const { log } = run(({ feedback }) => {
     feedback.send({ stage: "one" });
     feedback.send({ stage: "two", metadata: { big: 1n as unknown as number } });
@@ -55,7 +55,7 @@ it("[W121] beside the link too, feedback that cannot be written is reported, and
   ]);
 });
 
-it("[W126] beside the link too, handlers send vendors' frames and packages hear them", async () => {
+it("[W126] the in-process runner lets handlers send vendor frames and delivers vendor frames to packages", async () => {
   const hub = new VendorFrameHub();
   const heard: string[] = [];
   hub.handlerApi.on("ext.vendor.a", ({ id }) => void heard.push(id));
@@ -69,7 +69,7 @@ it("[W126] beside the link too, handlers send vendors' frames and packages hear 
   expect(log).toContain("ext ext.vendor.b");
 });
 
-it("[W185] beside the link too, the watcher hears of the groups that come and go", async () => {
+it("[W185] the in-process runner reports the start and end of process groups to the watchdog", async () => {
   const { runner, log } = run((context) => {
     context.spawn("sleep", ["600"], { stdio: "ignore" });
     return {};

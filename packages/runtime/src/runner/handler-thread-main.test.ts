@@ -109,7 +109,7 @@ function start(type: string, task = type, part: object = {}): ToHandlerThread {
 }
 
 describe("the thread of the handlers", () => {
-  it("[W121] says what it loaded, and each outcome as the text that will travel, with the end of its handler in one word", async () => {
+  it("[W121] the handler thread reports what it loaded, and each outcome as encoded text, in one message with the end of its handler", async () => {
     const ear = await open();
 
     ear.thread.sendMessages([start("quick", "t1", { parameters: { n: 1 } })]);
@@ -129,7 +129,7 @@ describe("the thread of the handlers", () => {
     expect(ear.heard.filter(({ type }) => type === "settled")).toEqual([]);
   });
 
-  it("[W120] a handler that blocks holds up neither what it said before nor the results of those called before it", async () => {
+  it("[W120] a blocking handler delays neither the feedback it sent before nor the results of handlers called before it", async () => {
     const ear = await open();
     const gate = new Int32Array(new SharedArrayBuffer(4));
 
@@ -143,7 +143,7 @@ describe("the thread of the handlers", () => {
     expect(JSON.parse((await ear.first("finished", "b")).outcome.payload)).toMatchObject({ result: { was: "blocked" } });
   });
 
-  it("[W120] a kind of handler that was seen blocking is not called before the results of others have left", async () => {
+  it("[W120] a handler type that has blocked before is not called until the results of other handlers have been sent", async () => {
     const ear = await open();
     const gate = new Int32Array(new SharedArrayBuffer(4));
     ear.thread.sendMessages([start("mute", "seen", { parameters: { gate, ms: 10 } })]);
@@ -158,7 +158,7 @@ describe("the thread of the handlers", () => {
     expect((await ear.first("finished", "m")).isSettled).toBe(true);
   });
 
-  it("[W121] a stop aborts the signal of the attempt it names; an attempt out of time is said before its handler is back", async () => {
+  it("[W121] a stop aborts the signal of the attempt it names; a timed-out attempt is reported before its handler returns", async () => {
     const ear = await open();
 
     ear.thread.sendMessages([start("patient", "a"), start("patient", "b", { constraints: { timeout_ms: 1 } })]);
@@ -173,7 +173,7 @@ describe("the thread of the handlers", () => {
     expect(JSON.parse(stopped.outcome.payload)).toMatchObject({ code: "E.RUNNER.FAILURE", message: "cancelled" });
   });
 
-  it("[W121] reports feedback that cannot be written and goes on", async () => {
+  it("[W121] the handler thread reports feedback that cannot be written and continues", async () => {
     const ear = await open();
 
     ear.thread.sendMessages([start("chatty")]);
@@ -182,7 +182,7 @@ describe("the thread of the handlers", () => {
     expect((await ear.first("finished")).outcome.frameType).toBe("biz.exec.result");
   });
 
-  it("[W122] an error nobody catches, an exit and a full heap end this thread only, after its last words", async () => {
+  it("[W122] an uncaught error, an exit and a full heap end only the handler thread; after the first two, earlier results still arrive", async () => {
     for (const [type, reason] of [
       ["crash", "TypeError: nobody catches this"],
       ["exit", "it ended with code 7"],
@@ -197,7 +197,7 @@ describe("the thread of the handlers", () => {
     }
   });
 
-  it("[W124] a handler that never comes back is ended with its thread", async () => {
+  it("[W124] a handler that never returns is ended with its thread", async () => {
     const ear = await open();
 
     ear.thread.sendMessages([start("spin")]);
@@ -206,11 +206,11 @@ describe("the thread of the handlers", () => {
     expect(await ear.ended).toBe("it ended with code 1");
   });
 
-  it("[W125] a package that ends the thread while it is loaded is told by its end", async () => {
+  it("[W125] a package that ends the handler thread while it is loaded shows in the thread's exit code", async () => {
     expect(await new ThreadRecorder(makePackages("process.exit(3);")).ended).toBe("it ended with code 3");
   });
 
-  it("[W126] packages listen without a running task, and send from a listener and from a handler", async () => {
+  it("[W126] packages in the handler thread listen without a running task, and send from a listener and from a handler", async () => {
     const ear = await open(greeter);
     const frame = { type: "ext.vendor.greeter.ask", id: "f-1", corr: undefined, payload: { name: "Ada" } };
     expect((await ear.first("listening")).types).toEqual(["ext.vendor.greeter.ask"]);
@@ -228,7 +228,7 @@ describe("the thread of the handlers", () => {
     expect(JSON.parse((await ear.first("finished")).outcome.payload)).toMatchObject({ result: { isTaken: false } });
   });
 
-  it("[W158] a middleware's call and its answer cross the seam, and the call ends with the task", async () => {
+  it("[W158] a middleware's call of next and its answer pass between handler thread and link, and the call ends with the task", async () => {
     const ear = await open();
     const chain = { chain_index: 0, middleware_chain: ["n"], host_node_id: "h" };
 
@@ -245,7 +245,7 @@ describe("the thread of the handlers", () => {
     expect((await ear.first("finished", "b")).outcome.frameType).toBe("biz.exec.error");
   });
 
-  it("[W166] a large result stays in a file that outlives the thread, and is told in numbers", async () => {
+  it("[W166] a large result stays in a file that outlives the handler thread, and is counted in the metrics", async () => {
     const packagesDir = makePackages();
     const ear = await open(packagesDir);
     ear.thread.sendMessages([start("large", "r.7")]);
@@ -264,7 +264,7 @@ describe("the thread of the handlers", () => {
     expect((await next.first("pong")).resources).toMatchObject({ "resource.disk_bytes_in_use": 3_000_002 });
   });
 
-  it("[W165] says which processes its handlers started, for whoever must end them after it", async () => {
+  it("[W165] the handler thread reports which processes its handlers started and which have ended, so that others can end the rest", async () => {
     const ear = await open();
 
     ear.thread.sendMessages([start("parent", "p")]);

@@ -93,7 +93,7 @@ function attemptOf(task: string): LocalAttempt {
 }
 
 describe("the handlers' thread, seen from the link", () => {
-  it("[W121] hands attempts over by task and fence, all of a tick in one message, once the packages are loaded", () => {
+  it("[W121] the thread runner hands attempts over by task and fence, all of a tick at once, when the packages are loaded", () => {
     const { host, last, tick } = play();
     void host.startThread();
     host.start(attemptOf("early"));
@@ -110,7 +110,7 @@ describe("the handlers' thread, seen from the link", () => {
     ]);
   });
 
-  it("[W121] passes on outcomes as written, settled handlers and feedback, and forgets whom it does not know", () => {
+  it("[W121] the thread runner passes on outcomes as encoded, handler ends and feedback, and ignores attempts it does not know", () => {
     const { host, last, log, outcomes } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -129,7 +129,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(outcomes[0]).toEqual({ type: "written", frameType: "biz.exec.result", payload: '{"of":"t1"}' });
   });
 
-  it("[W121] tells the thread when an attempt is stopped, until its handler is back", () => {
+  it("[W121] the thread runner notifies the thread when an attempt is stopped, unless its handler has already returned", () => {
     const { host, last, tick } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -147,7 +147,7 @@ describe("the handlers' thread, seen from the link", () => {
     ]);
   });
 
-  it("[W126] gives vendors' frames to the thread for types it listens to, and answers what it sends", () => {
+  it("[W126] the thread runner passes vendor frames to the thread for types it listens to, and answers the frames it sends", () => {
     const { host, last, tick } = play();
     void host.startThread();
     const frame = { type: "ext.vendor.a", id: "f", corr: undefined, payload: {} };
@@ -169,7 +169,7 @@ describe("the handlers' thread, seen from the link", () => {
     ]);
   });
 
-  it("[W122] fails the attempt that was alone in a thread that died, and goes on in a new one at once", () => {
+  it("[W122] the thread runner fails the attempt that was alone in a thread that died, and continues in a new thread at once", () => {
     const { host, threads, last, log, outcomes, pass, tick } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -190,7 +190,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t2" } }]);
   });
 
-  it("[W122] hands back all that were together in a thread that died, and keeps those that had not begun", () => {
+  it("[W122] the thread runner gives back all attempts that shared a thread that died, and keeps those that had not begun", () => {
     const { host, last, log, outcomes, pass, tick } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -212,7 +212,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t3" } }]);
   });
 
-  it("[W123] starts a thread that keeps dying with pauses that double, and is a problem at five within a minute", () => {
+  it("[W123] the thread runner restarts a thread that keeps dying after doubling pauses, and reports a problem at five within a minute", () => {
     const { host, last, log, nextTimer, pass } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -233,7 +233,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(host.problems).toEqual([]);
   });
 
-  it("[W125] says why where the thread dies over the first loading", async () => {
+  it("[W125] the thread runner reports the reason when the thread dies during the first loading", async () => {
     const { host, last } = play();
     const opened = host.startThread();
 
@@ -243,7 +243,7 @@ describe("the handlers' thread, seen from the link", () => {
     await host.close();
   });
 
-  it("[W124] lets handlers let go, then ends the thread; stops that were on their way come first", async () => {
+  it("[W124] the thread runner sends pending stops first, gives handlers time to return, and then ends the thread", async () => {
     const { host, last, pass } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -261,7 +261,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(host.isStuck).toBe(false);
   });
 
-  it("[W120] tells for how long the thread has not got to a question", () => {
+  it("[W120] the thread runner reports for how long the thread has left a ping unanswered", () => {
     const { host, last, pass, tick } = play();
     void host.startThread();
     expect(host.lagMs).toBe(0);
@@ -281,7 +281,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(lags).toEqual([0, 500, 1_200, 0]);
   });
 
-  it("[W132] tells how full the memory of the thread is, as it was last heard", async () => {
+  it("[W132] the thread runner reports how full the thread's heap was at the last reading", async () => {
     const { host, last } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -294,7 +294,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(host.heapPct).toBe(40);
   });
 
-  it("[W158] carries calls into a chain and their answers, and takes back what a handler no longer waits for", () => {
+  it("[W158] the thread runner carries calls of next and their answers, and takes back calls that no handler waits for any more", () => {
     const { host, last, calls, log, tick } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
@@ -318,7 +318,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(log).toEqual(["forgot t2"]);
   });
 
-  it("[W183] knows what the thread keeps of what results have named; what only its memory held is lost with it", () => {
+  it("[W183] the thread runner knows which resources named by results the thread keeps; those only in its memory are lost with it", () => {
     const { host, last, log, pass } = play();
     void host.startThread();
     last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readyLinkHarness } from "../../test/link-harness.ts";
 
 describe("attempts of a worker", () => {
-  it("[W11] stops a cancelled attempt by its signal and drops its late result", () => {
+  it("[W11] a worker stops a cancelled attempt by its signal and drops its late result", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
     harness.flush();
@@ -17,7 +17,7 @@ describe("attempts of a worker", () => {
     expect(harness.link.status.held).toBe(0);
   });
 
-  it("[W11] ignores a cancel that names another fence", () => {
+  it("[W11] a worker ignores a cancel that names another fence", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
 
@@ -26,7 +26,7 @@ describe("attempts of a worker", () => {
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
   });
 
-  it("[W11] holds an attempt that is cancelled after it finished until its word is acked", () => {
+  it("[W11] a worker holds an attempt that is cancelled after it finished until its result is acked", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
     harness.finish("a");
@@ -38,7 +38,7 @@ describe("attempts of a worker", () => {
     expect(harness.link.status.held).toBe(0);
   });
 
-  it("[W12] refuses a dispatch whose fence is below the one it knows, also after the task has left", () => {
+  it("[W12] a worker refuses a dispatch whose fence is below the one it knows, even after the task has ended", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 5 });
     harness.finish("a");
@@ -51,7 +51,7 @@ describe("attempts of a worker", () => {
     expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "a", fence: 4, code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[W12] remembers the fences of a bounded number of tasks, the latest ones", () => {
+  it("[W12] a worker remembers the fences of a bounded number of tasks, the latest ones", () => {
     const harness = readyLinkHarness({ settings: { attemptTable: { slotWaitMs: 5_000, rememberedFencesMax: 4 } } });
     for (const [index, task] of ["a", "b", "c", "d", "e"].entries()) {
       harness.dispatch(task, { fence: 5 });
@@ -67,7 +67,7 @@ describe("attempts of a worker", () => {
     expect(harness.started.at(-1)).toMatchObject({ task: "a", fence: 4 });
   });
 
-  it("[W13] acks the same grant again and starts it once, whether it runs or is done", () => {
+  it("[W13] a worker acks a repeated grant again and starts it only once, whether it is running or done", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 5 });
     harness.dispatch("a", { fence: 5 });
@@ -85,7 +85,7 @@ describe("attempts of a worker", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 3 });
   });
 
-  it("[W12] gives way to a higher fence: the old attempt stops, the new one starts when the old handler is back", () => {
+  it("[W12] a dispatch with a higher fence stops the old attempt, and the new one starts when the old handler has returned", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 5, concurrency_key: "k" });
     const old = harness.attempt("a");
@@ -100,7 +100,7 @@ describe("attempts of a worker", () => {
     expect(harness.payload("biz.exec.result").fence).toBe(6);
   });
 
-  it("[W14] refuses a task whose concurrency key is taken by another, and takes it once the key is free", () => {
+  it("[W14] a worker refuses a task whose concurrency key is taken by another, and accepts it once the key is free", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { concurrency_key: "k" });
 
@@ -113,7 +113,7 @@ describe("attempts of a worker", () => {
     expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
   });
 
-  it("[W14] keeps the key of a stopped attempt until its handler has come back: who got the key since waits for that, held", () => {
+  it("[W14] a stopped attempt keeps its concurrency key until its handler returns; the next attempt with the key is held until then", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { concurrency_key: "k" });
     const [stopped] = harness.started;
@@ -130,7 +130,7 @@ describe("attempts of a worker", () => {
     expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b"]);
   });
 
-  it("[W15] never runs more handlers than it has slots: what is granted beyond waits, held, for a slot", () => {
+  it("[W15] a worker never runs more handlers than it has slots; an attempt granted beyond that is held until a slot is free", () => {
     const harness = readyLinkHarness({ maxParallel: 2 });
     for (const task of ["a", "b", "c"]) harness.dispatch(task);
     harness.flush();
@@ -142,7 +142,7 @@ describe("attempts of a worker", () => {
     expect(harness.started.map((attempt) => attempt.task)).toEqual(["a", "b", "c"]);
   });
 
-  it("[W15] gives work back when a stopped handler does not free its slot in time", () => {
+  it("[W15] a worker gives a waiting attempt back when a stopped handler does not free its slot in time", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a");
     harness.cancel("a", 1);
@@ -158,7 +158,7 @@ describe("attempts of a worker", () => {
     expect(harness.started).toHaveLength(1);
   });
 
-  it("[W15] refuses at once what is more than another full load", () => {
+  it("[W15] a worker refuses a dispatch at once when as many attempts already wait as it has slots", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     for (const task of ["a", "b", "c"]) harness.dispatch(task);
     harness.flush();
@@ -167,7 +167,7 @@ describe("attempts of a worker", () => {
     expect(harness.link.status.held).toBe(2);
   });
 
-  it("[W15] does not start what was cancelled while it waited", () => {
+  it("[W15] a worker does not start an attempt that was cancelled while it waited", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a");
     harness.dispatch("b", { fence: 2 });
@@ -178,7 +178,7 @@ describe("attempts of a worker", () => {
     expect(harness.started.map((attempt) => attempt.task)).toEqual(["a"]);
   });
 
-  it("[W12] tells attempts apart without fences too: held means repeat, gone means new", () => {
+  it("[W12] a worker distinguishes attempts without fences too: a dispatch of a held task is a repeat, of one no longer held a new attempt", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: undefined } as never);
     harness.dispatch("a", { fence: undefined } as never);
@@ -191,7 +191,7 @@ describe("attempts of a worker", () => {
     expect(harness.started).toHaveLength(2);
   });
 
-  it("[W24] keeps no more words in flight than the scheduler takes, and goes on as they are acked", () => {
+  it("[W24] a worker keeps no more results in flight than the scheduler's window allows, and sends more as they are acked", () => {
     const harness = readyLinkHarness({ maxParallel: 8 }, { recv_window: 2 });
     for (const task of ["a", "b", "c", "d"]) harness.dispatch(task);
     for (const task of ["a", "b", "c", "d"]) harness.finish(task);

@@ -29,7 +29,7 @@ function finishTogether(harness: LinkHarness, ...tasks: readonly string[]): void
 }
 
 describe("batches", () => {
-  it("[W25] starts all dispatches of a batch under its one number", () => {
+  it("[W25] a worker starts all dispatches of a batch under the batch's one number", () => {
     const harness = readyLinkHarness();
 
     sendBatch(harness, [dispatchOf("a"), dispatchOf("b"), dispatchOf("c")]);
@@ -40,7 +40,7 @@ describe("batches", () => {
     expect(harness.link.status.held).toBe(3);
   });
 
-  it("[W25] answers with one frame for results of one tick, and holds each attempt until that frame is acked", () => {
+  it("[W25] a worker answers with one frame for the results of one tick, and holds each attempt until that frame is acked", () => {
     const harness = readyLinkHarness({}, speaksBatch);
     sendBatch(harness, [dispatchOf("a", { fence: 7 }), dispatchOf("b", { fence: 8 })]);
     harness.flush();
@@ -57,7 +57,7 @@ describe("batches", () => {
     expect(harness.link.status).toMatchObject({ held: 0, unacked: 0 });
   });
 
-  it("[W25] sends one result in a frame to a scheduler that did not say that it reads batches", () => {
+  it("[W25] a worker sends one result per frame to a scheduler that did not announce that it reads batches", () => {
     const harness = readyLinkHarness();
     sendBatch(harness, [dispatchOf("a"), dispatchOf("b")]);
     harness.flush();
@@ -71,7 +71,7 @@ describe("batches", () => {
     expect(harness.frames("biz.exec.result.batch")).toEqual([]);
   });
 
-  it("[W25] refuses only the item of a batch that it cannot read", () => {
+  it("[W25] a worker refuses only the item of a batch that it cannot read", () => {
     const harness = readyLinkHarness();
 
     sendBatch(harness, [dispatchOf("a"), { run_id: "r", task_id: "bad", fence: 5 }, dispatchOf("c")]);
@@ -81,7 +81,7 @@ describe("batches", () => {
     expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "bad", fence: 5, code: "E.FRAME.INVALID" });
   });
 
-  it("[W25] turns every dispatch of a batch away while it drains", () => {
+  it("[W25] a draining worker refuses every dispatch of a batch", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {});
 
@@ -93,7 +93,7 @@ describe("batches", () => {
     expect(refused).toEqual(["a", "b"]);
   });
 
-  it("[W25] reads a batch whose items are as deep as they may be alone", () => {
+  it("[W25] a worker reads a batch whose items are as deeply nested as a single dispatch may be", () => {
     const harness = readyLinkHarness();
     // The frame, its payload, the parameters and 61 lists: 64 levels when it travels alone.
     const deep = JSON.parse(`${"[".repeat(61)}${"]".repeat(61)}`) as unknown;
@@ -105,7 +105,7 @@ describe("batches", () => {
     expect(harness.closedConnections).toEqual([]);
   });
 
-  it("[W18] finds the word in a batch that the scheduler cannot read", () => {
+  it("[W18] a worker finds the result in a batch that the scheduler cannot read", () => {
     const harness = readyLinkHarness({}, speaksBatch);
     for (const task of ["fine", "poison", "good"]) harness.dispatch(task);
     finishTogether(harness, "fine", "poison", "good");

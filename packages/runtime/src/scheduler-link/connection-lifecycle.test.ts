@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { LinkHarness, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
 
 describe("loss of the connection", () => {
-  it("[W7] dials again at once, then after a second, doubling", () => {
+  it("[W7] a worker that lost its connection dials again at once, then after a second, doubling", () => {
     const harness = new LinkHarness();
     harness.link.start();
     const waits: number[] = [];
@@ -17,7 +17,7 @@ describe("loss of the connection", () => {
     expect(waits).toEqual([0, 1_000, 2_000, 4_000]);
   });
 
-  it("[W7] starts over with an immediate retry once a session has proved itself", () => {
+  it("[W7] a worker starts over with an immediate retry once a session has proved stable", () => {
     const harness = new LinkHarness();
     harness.link.start();
     for (let loss = 0; loss < 3; loss++) {
@@ -34,7 +34,7 @@ describe("loss of the connection", () => {
     expect(harness.dials).toBe(dials + 1);
   });
 
-  it("[W8] reports running and finished-but-unacked attempts and sends unacked results again under their fence", () => {
+  it("[W8] a reconnected worker reports running and finished-but-unacked attempts and sends unacked results again under their fence", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
     harness.dispatch("b", { fence: 4 });
@@ -58,7 +58,7 @@ describe("loss of the connection", () => {
     expect(harness.attempt("c").stopSignal.isStopped).toBe(false);
   });
 
-  it("[W8] sends a result that was finished while it was offline", () => {
+  it("[W8] a reconnected worker sends a result that was finished while it was offline", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -72,7 +72,7 @@ describe("loss of the connection", () => {
     expect(harness.frames("biz.exec.result")).toHaveLength(1);
   });
 
-  it("[W9] obeys a reset: a new handshake, no sooner than it was told", () => {
+  it("[W9] a worker that is reset makes a new handshake, no sooner than the reset allows", () => {
     const harness = readyLinkHarness();
     harness.advance(2_000);
 
@@ -86,7 +86,7 @@ describe("loss of the connection", () => {
     expect(harness.link.status.phase).toBe("READY");
   });
 
-  it("[W9] pauses when another process has taken its identity, so that the two do not fight", () => {
+  it("[W9] a worker pauses when another process has taken its identity, so that the two do not fight", () => {
     const harness = readyLinkHarness();
     harness.advance(2_000);
 
@@ -96,7 +96,7 @@ describe("loss of the connection", () => {
     expect(harness.dials).toBe(1);
   });
 
-  it("[W9] tells a refusal at the door from the reset of a session", () => {
+  it("[W9] a worker logs a reset during the handshake as a refusal at the session door, not as the reset of a session", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.link.connectionOpened();
@@ -106,7 +106,7 @@ describe("loss of the connection", () => {
     expect(harness.eventsNamed("refused")[0]?.details).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
   });
 
-  it("[W9] goes into BACKOFF when it is refused at the door, and waits longer after each refusal", () => {
+  it("[W9] a worker enters BACKOFF when it is refused at the session door, and waits longer after each refusal", () => {
     const harness = new LinkHarness();
     harness.link.start();
     const waits: number[] = [];
@@ -124,7 +124,7 @@ describe("loss of the connection", () => {
     expect(waits).toEqual([0, 1_000, 2_000, 4_000]);
   });
 
-  it("[W18] finds the word that the scheduler cannot read, replaces it by an error and delivers the others", () => {
+  it("[W18] a worker finds the result that the scheduler cannot read, replaces it by an error and delivers the others", () => {
     const harness = readyLinkHarness();
     for (const task of ["a", "b", "c"]) harness.dispatch(task);
     harness.finish("a", succeededOutcome({ text: "fine" }));

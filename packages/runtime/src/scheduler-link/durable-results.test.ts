@@ -20,7 +20,7 @@ const outcomes = (rig: LinkHarness) =>
   [...rig.frames("biz.exec.result"), ...rig.frames("biz.exec.error")].map(({ id, corr, payload }) => ({ id, corr, payload }));
 
 describe("a link whose results are kept on disk", () => {
-  it("[W80] sends a result or an error of a handler only once it is on disk, and keeps it there until it is acked", () => {
+  it("[W80] a worker with a durable outbox sends a handler's result or error only once it is on disk, and keeps it there until it is acked", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a");
     rig.dispatch("b");
@@ -43,7 +43,7 @@ describe("a link whose results are kept on disk", () => {
     expect(rig.link.status).toMatchObject({ held: 1, unacked: 1 });
   });
 
-  it("[W80] lets feedback, refusals and what is given back leave without waiting for the disk", () => {
+  it("[W80] a worker with a durable outbox sends feedback, refusals and work it gives back without waiting for the disk", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a", { fence: 5 });
     rig.dispatch("a", { fence: 4 });
@@ -61,7 +61,7 @@ describe("a link whose results are kept on disk", () => {
     expect(keeping.storedOutcomes).toEqual([]);
   });
 
-  it("[W80] leaves only once what it knows is on disk, sent and acked", () => {
+  it("[W80] a worker with a durable outbox leaves only once its results are on disk, sent and acked", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a");
     rig.finish("a");
@@ -76,7 +76,7 @@ describe("a link whose results are kept on disk", () => {
     expect(rig.link.status.phase).toBe("CLOSED");
   });
 
-  it("[W81] names what an earlier process has left in its register, sends it as it was, and does not run it again", () => {
+  it("[W81] a restarted worker lists the results left on disk in its register, sends them unchanged, and does not run them again", () => {
     const first = durableHarness();
     first.rig.dispatch("a", { fence: 7 });
     first.rig.finish("a", succeededOutcome({ text: "once" }));
@@ -95,7 +95,7 @@ describe("a link whose results are kept on disk", () => {
     expect(rig.link.status).toMatchObject({ held: 0, unacked: 0 });
   });
 
-  it("[W81] has lost nothing but what was not on disk, and runs the next attempt of a task under a higher fence", () => {
+  it("[W81] a restarted worker has lost only what was not on disk, and runs the next attempt of a task under a higher fence", () => {
     const first = durableHarness();
     first.rig.dispatch("a", { fence: 7 });
     first.rig.dispatch("b", { fence: 7 });
@@ -117,7 +117,7 @@ describe("a link whose results are kept on disk", () => {
     expect(rig.link.status.held).toBe(2);
   });
 
-  it("[W81] says of several outcomes of one attempt only the last, and of several attempts of one task each", () => {
+  it("[W81] a restarted worker sends only the last of several outcomes of one attempt, and one for each of several attempts of a task", () => {
     const before = new InMemoryDurableOutbox();
     const keep = (id: string, fence: number) => {
       const names = { run: "r", task: "a", node: "n", fence };
@@ -140,7 +140,7 @@ describe("a link whose results are kept on disk", () => {
     expect(rig.link.status).toMatchObject({ held: 0, unacked: 0 });
   });
 
-  it("[W81] replaces a result that the scheduler cannot read on disk too", () => {
+  it("[W81] a worker replaces a result that the scheduler cannot read on disk too", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a");
     rig.finish("a");
@@ -159,7 +159,7 @@ describe("a link whose results are kept on disk", () => {
     expect(keeping.storedOutcomes).toEqual([]);
   });
 
-  it("[W82] tells the scheduler at once that its disk fails, takes no new work, and is well again when the disk is", () => {
+  it("[W82] a worker reports a failing disk to the scheduler at once, takes no new work, and is healthy again when the disk is", () => {
     const { keeping, rig } = durableHarness();
     rig.dispatch("a");
     keeping.isHealthy = false;

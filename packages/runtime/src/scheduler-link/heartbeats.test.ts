@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { LinkHarness, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
 
 describe("the lease", () => {
-  it("[W16] stops and drops what runs once nine tenths of the lease have passed since the last answered beat was sent", () => {
+  it("[W16] a worker stops and drops running attempts once nine tenths of the lease have passed since it sent the last answered heartbeat", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 10_000, lease_ms: 30_000 });
     harness.dispatch("a");
     harness.flush();
@@ -24,7 +24,7 @@ describe("the lease", () => {
     expect(harness.frames("biz.exec.result")).toHaveLength(0);
   });
 
-  it("[W16] keeps results that were known before the lease ran out", () => {
+  it("[W16] a worker keeps results that were finished before the lease ran out", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.dispatch("b");
@@ -39,7 +39,7 @@ describe("the lease", () => {
     expect(harness.frames("biz.exec.result").map((frame) => frame.corr)).toEqual(["a"]);
   });
 
-  it("[W16] fences itself before it takes in anything else after a long sleep", () => {
+  it("[W16] a worker that was suspended for long fences itself before it processes anything else", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -52,7 +52,7 @@ describe("the lease", () => {
     expect(harness.link.status.held).toBe(0);
   });
 
-  it("[W16] asks for a new lease by a new register when beats go unanswered on a live socket", () => {
+  it("[W16] a worker whose heartbeats go unanswered on a live socket closes it when the lease runs out, and dials again", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 20_000, lease_ms: 30_000 });
     harness.dispatch("a");
     harness.flush();
@@ -63,7 +63,7 @@ describe("the lease", () => {
     expect(harness.dials).toBe(2);
   });
 
-  it("[W16] never fences itself where no lease was announced", () => {
+  it("[W16] a worker never fences itself where no lease was announced", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.openSession({ lease_ms: undefined });
@@ -77,7 +77,7 @@ describe("the lease", () => {
 });
 
 describe("what a heartbeat says", () => {
-  it("[W94] tells the worker's numbers, those of its own outbox and how long the last answer took", () => {
+  it("[W94] a heartbeat contains the worker's metrics, those of its own outbox and how long the last answer took", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 4_000 });
     harness.health = { metrics: { cpu_pct: 40, mem_pct: 50.5, disk_pct: 60, strange: Number.NaN }, problems: [] };
     harness.dispatch("a");
@@ -100,7 +100,7 @@ describe("what a heartbeat says", () => {
     expect(harness.payload("control.heartbeat").metrics.latency_ms).toBe(70);
   });
 
-  it("[W94] says that it is not well while it has problems, at once when told to look, and counts such beats", () => {
+  it("[W94] a worker reports itself unhealthy while it has problems, at once when its health changes, and counts such heartbeats", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["memory is at 97 %"] };
     harness.link.healthChanged();
@@ -119,14 +119,14 @@ describe("what a heartbeat says", () => {
     expect(harness.eventsNamed("healthy")).toHaveLength(1);
   });
 
-  it("[W133] asks how the worker is by the thresholds its scheduler announced last", () => {
+  it("[W133] a worker judges its health by the thresholds that its scheduler announced last", () => {
     const harness = readyLinkHarness({}, { drain_mem_pct: 70 });
     harness.link.healthChanged();
 
     expect(harness.drainThresholds).toEqual({ memPct: 70, diskPct: null });
   });
 
-  it("[W94] says in every session that it is not well", () => {
+  it("[W94] an unhealthy worker reports itself unhealthy in every session", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
     harness.link.healthChanged();
@@ -138,7 +138,7 @@ describe("what a heartbeat says", () => {
     expect(harness.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, false]);
   });
 
-  it("[W94] says at once that it is well again, where that came while there was no session", () => {
+  it("[W94] a worker that recovered while it had no session reports itself healthy at once in the next one", () => {
     const harness = readyLinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
     harness.link.healthChanged();
@@ -150,7 +150,7 @@ describe("what a heartbeat says", () => {
     expect(harness.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, true]);
   });
 
-  it("[W94] says so at once in its first session too, judged by what that announced, and is silent there while it is well", () => {
+  it("[W94] an unhealthy worker reports so at once in its first session, by the thresholds announced there; a healthy one sends nothing", () => {
     const harness = new LinkHarness();
     harness.health = { metrics: {}, problems: ["no disk left"] };
     harness.link.start();
@@ -161,7 +161,7 @@ describe("what a heartbeat says", () => {
     expect(readyLinkHarness().frames("control.heartbeat")).toHaveLength(0);
   });
 
-  it("[W94] names what is installed by a digest, and in full from a change on until that was heard", () => {
+  it("[W94] a heartbeat names the installed packages by a digest, and after a change in full until such a heartbeat is acked", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
     const told = () => harness.payload("control.heartbeat").packages;
     harness.advance(1_000);
@@ -182,7 +182,7 @@ describe("what a heartbeat says", () => {
     expect(told()?.installed).toBeUndefined();
   });
 
-  it("[W94] takes what a register told as told", () => {
+  it("[W94] a heartbeat does not list in full the packages that the register of its session already listed", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
     harness.packages = [];
     harness.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "again" });

@@ -9,7 +9,7 @@ const begun = (): Lease => {
 };
 
 describe("the lease as its worker counts it", () => {
-  it("[W16] runs from when the answered renewal was sent, not from when its answer came, and never backwards", () => {
+  it("[W16] the lease runs from when the answered renewal was sent, not from when its answer arrived, and never moves backwards", () => {
     const lease = begun();
     lease.heartbeatSent("first", 2_000);
     lease.heartbeatSent("second", 4_000);
@@ -20,7 +20,7 @@ describe("the lease as its worker counts it", () => {
     expect(lease.selfFenceAt).toBe(13_000);
   });
 
-  it("[W16] is renewed by no answer to anything else, nor to what was asked before the connection was lost", () => {
+  it("[W16] the lease is renewed neither by an answer to anything else nor by one to a heartbeat from before the connection was lost", () => {
     const lease = begun();
     lease.heartbeatSent("beat", 4_000);
 
@@ -31,7 +31,7 @@ describe("the lease as its worker counts it", () => {
     expect(lease.selfFenceAt).toBe(9_000);
   });
 
-  it("[W3] is silent once as many renewals in a row went unanswered as may, and not after one answer", () => {
+  it("[W3] the lease counts the scheduler as silent once the allowed renewals in a row are unanswered, and no longer after one answer", () => {
     const lease = begun();
     for (const [at, id] of ["a", "b", "c"].entries()) lease.heartbeatSent(id, at);
     expect(lease.isSchedulerSilent).toBe(true);

@@ -16,7 +16,7 @@ const moves: LinkTransition[] = [
 ];
 
 describe("phases of the link", () => {
-  it("[W1] walks from NEW to READY by open, welcome and accept alone", () => {
+  it("[W1] the link moves from NEW to READY by open, welcome and accept alone", () => {
     const walk = (["open", "welcome", "accept"] as const).reduce<LinkPhase>(
       (phase, move) => nextPhase(phase, move) ?? "CLOSED",
       "NEW",
@@ -25,7 +25,7 @@ describe("phases of the link", () => {
     expect(walk).toBe("READY");
   });
 
-  it("[W1] makes exactly the moves of the table, from every phase", () => {
+  it("[W1] the link makes exactly the phase transitions of the table, from every phase", () => {
     const made = phases.flatMap((phase) =>
       moves.flatMap((move) => nextPhase(phase, move) ?? []).map((next) => `${phase}>${next}`),
     );
@@ -55,7 +55,7 @@ describe("phases of the link", () => {
     );
   });
 
-  it("[W7] waits not at all, then a second doubling up to thirty, give or take a fifth", () => {
+  it("[W7] the link's backoff is zero, then a second that doubles up to thirty, give or take a fifth", () => {
     const settings = { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 };
 
     expect([0, 1, 2, 3, 4, 5, 6, 60].map((failures) => computeBackoffMs(settings, failures, 0.5))).toEqual([

@@ -20,7 +20,7 @@ function transcript(harness: LinkHarness): string[] {
 }
 
 describe("the exchange of a session", () => {
-  it("[W100] is the documented one: handshake, ack, register, ack, accept, heartbeats, then numbered frames and their acks", () => {
+  it("[W100] a session's exchange is as documented: handshake, ack, register, ack, accept, then numbered frames, their acks and heartbeats", () => {
     const harness = new LinkHarness();
     const lines = transcript(harness);
 
@@ -57,7 +57,7 @@ describe("the exchange of a session", () => {
     }
   });
 
-  it("[W100] goes on after a cut under the same instance id, by a resume, and by a handshake where that is refused", () => {
+  it("[W100] a session continues after a cut under the same instance id, by a resume, or by a handshake where the resume is refused", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.openSession();

@@ -25,7 +25,7 @@ const requests = (harness: LinkHarness) => harness.frames("biz.exec.next.request
 const idOf = (harness: LinkHarness) => String(requests(harness).at(-1)?.payload["requestId"]);
 
 describe("a call of the next in a chain", () => {
-  it("[W151] names its attempt, carries what was said, and gives the answer once", () => {
+  it("[W151] a middleware's call of next names its attempt, carries the handler's arguments, and delivers the answer once", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { ...middleware, fence: 3 });
 
@@ -41,7 +41,7 @@ describe("a call of the next in a chain", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 2 });
   });
 
-  it("[W151] hands an error on with its code and trace", () => {
+  it("[W151] a middleware's call of next passes an error on with its code and trace", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", middleware);
     const { answers } = ask(harness, "a");
@@ -51,7 +51,7 @@ describe("a call of the next in a chain", () => {
     expect(answers).toEqual([{ error: { code: "next_failed", message: "it threw" }, trace: { target: "h" } }]);
   });
 
-  it("[W152] leaves its slot to the very call it waits for, so one slot is enough for a chain", () => {
+  it("[W152] a middleware that waits for its call of next frees its slot, so one slot is enough for a chain", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("outer", middleware);
     harness.dispatch("other");
@@ -75,7 +75,7 @@ describe("a call of the next in a chain", () => {
     expect(harness.link.status).toMatchObject({ occupied: 1 });
   });
 
-  it("[W153] is asked again in a new session under the same id, whether or not the last one had acked it, and not in the same", () => {
+  it("[W153] an open call of next is sent again under the same id in a new session, acked or not; a resumed session repeats no acked one", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", middleware);
     harness.dispatch("b", middleware);
@@ -97,7 +97,7 @@ describe("a call of the next in a chain", () => {
     expect(again.find(({ corr }) => corr === "a")?.payload).toEqual(first?.payload);
   });
 
-  it("[W154] ends with its attempt: nothing is asked again for one that was cancelled, and a late answer reaches nobody", () => {
+  it("[W154] a call of next ends with its attempt: after a cancel it is not sent again, and a late answer is dropped", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a", { ...middleware, fence: 3 });
     const { answers } = ask(harness, "a");
@@ -118,7 +118,7 @@ describe("a call of the next in a chain", () => {
     expect(requests(harness)).toHaveLength(1);
   });
 
-  it("[W154] that its handler took back is not asked again, and takes the slot back", () => {
+  it("[W154] a call of next that its handler took back is not sent again, and its attempt occupies its slot again", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a", middleware);
     const { answers, forget } = ask(harness, "a");
@@ -136,7 +136,7 @@ describe("a call of the next in a chain", () => {
     expect(requests(harness)).toHaveLength(1);
   });
 
-  it("[W155] of an attempt that is over is refused at once; one that the scheduler does not take fails", () => {
+  it("[W155] a call of next from an ended attempt is refused at once; one that the scheduler rejects fails", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { ...middleware, fence: 3 });
     harness.dispatch("b", middleware);
@@ -156,7 +156,7 @@ describe("a call of the next in a chain", () => {
     expect(requests(harness)).toHaveLength(1);
   });
 
-  it("[W155] that the scheduler cannot read fails alone", () => {
+  it("[W155] a call of next that the scheduler cannot read fails without stopping its attempt", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", middleware);
     const { answers } = ask(harness, "a");

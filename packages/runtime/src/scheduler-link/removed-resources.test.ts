@@ -8,7 +8,7 @@ const items = (harness: LinkHarness) =>
     .map(({ payload }) => (payload["items"] as { resource_id: string }[]).map((one) => one.resource_id));
 
 describe("resources that are gone", () => {
-  it("[W182] are told in one frame a tick, under a number, again in a new session until it is acked", () => {
+  it("[W182] a worker reports removed resources in one numbered frame per tick, and again in a new session until it is acked", () => {
     const harness = readyLinkHarness();
     harness.link.resourceRemoved("a", "evicted");
     harness.link.resourceRemoved("b", "expired");
@@ -31,7 +31,7 @@ describe("resources that are gone", () => {
     expect(harness.link.status.unacked).toBe(0);
   });
 
-  it("[W182] are told behind the results that may name them, also where those wait for the disk, and before any later one", () => {
+  it("[W182] a worker reports removed resources after the results that may name them, even if those wait for the disk, and before later ones", () => {
     const keeping = new InMemoryDurableOutbox();
     const harness = readyLinkHarness({ durableOutbox: keeping });
     for (const task of ["a", "b"]) harness.dispatch(task);
@@ -48,7 +48,7 @@ describe("resources that are gone", () => {
     expect(order).toEqual(["a", "biz.resource.removed", "b"]);
   });
 
-  it("[W182] leave at most 64 to a frame, and no more than 4,096 are remembered while there is no session", () => {
+  it("[W182] a worker reports at most 64 removed resources per frame, and remembers no more than 4,096 while there is no session", () => {
     const harness = readyLinkHarness();
     harness.link.connectionLost("gone");
     for (let count = 0; count < 4_100; count++) harness.link.resourceRemoved(`r${count}`, "released");
@@ -62,7 +62,7 @@ describe("resources that are gone", () => {
     expect(items(harness)[0]?.[0]).toBe("r4");
   });
 
-  it("[W182] are known by what a register does not name; one that keeps more than it can say says nothing", () => {
+  it("[W182] a register lists the resources that the worker keeps, and leaves the list out where it is too large", () => {
     const harness = readyLinkHarness();
     harness.resources.push("a", "b");
     const renew = () => {
@@ -80,7 +80,7 @@ describe("resources that are gone", () => {
     expect(harness.payload("control.register").capabilities.features).toContain("resources");
   });
 
-  it("[W182] are also those that outcomes on disk name and that went with the process that made them", () => {
+  it("[W182] resources that outcomes on disk name and that only the ended process held in memory count as lost", () => {
     const artifact = (resource_id: string, inline = false) => ({ resource_id, worker_name: "box", type: "model", inline });
     const payload = JSON.stringify({ artifacts: [artifact("memory"), artifact("file"), artifact("small", true)] });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { LinkHarness, readFramePayload, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
 
 describe("session of a worker", () => {
-  it("[W1] shakes hands, registers once that is acked, and is ready once accepted", () => {
+  it("[W1] a worker sends a handshake, registers once that is acked, and is ready once accepted", () => {
     const harness = new LinkHarness();
     harness.link.start();
 
@@ -24,7 +24,7 @@ describe("session of a worker", () => {
     });
   });
 
-  it("[W1] ends a handshake that stays unanswered and tries again", () => {
+  it("[W1] a worker ends a handshake that stays unanswered and tries again", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.link.connectionOpened();
@@ -36,7 +36,7 @@ describe("session of a worker", () => {
     expect(harness.dials).toBe(2);
   });
 
-  it("[W2] registers what it can do, what is installed, its boot and what it holds", () => {
+  it("[W2] a worker registers its capabilities, its installed packages, its boot id and the attempts it holds", () => {
     const harness = readyLinkHarness();
 
     const register = harness.payload("control.register");
@@ -55,7 +55,7 @@ describe("session of a worker", () => {
     expect(register.payload_types).toContain("biz.exec.dispatch");
   });
 
-  it("[W3] beats at the announced period and names exactly the attempts it holds", () => {
+  it("[W3] a worker sends heartbeats at the announced interval, each with exactly the attempts it holds", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 4_000 });
     harness.dispatch("a", { fence: 7 });
     harness.dispatch("b", { fence: 9 });
@@ -79,7 +79,7 @@ describe("session of a worker", () => {
     expect(harness.payload("control.heartbeat").held).toEqual([{ task_id: "b", fence: 9 }]);
   });
 
-  it("[W3] leaves a scheduler that does not answer heartbeats", () => {
+  it("[W3] a worker disconnects from a scheduler that does not answer heartbeats", () => {
     const harness = readyLinkHarness({}, { lease_ms: 600_000 });
 
     harness.advance(30_000);
@@ -88,7 +88,7 @@ describe("session of a worker", () => {
     expect(harness.closedConnections).toEqual([{ code: 1001, reason: "the scheduler does not answer heartbeats" }]);
   });
 
-  it("[W4] acks all dispatches of one tick with one cumulative ack, before any result of theirs", () => {
+  it("[W4] a worker acks all dispatches of one tick with one cumulative ack, before any of their results", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.dispatch("b");
@@ -101,7 +101,7 @@ describe("session of a worker", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 2, ack_bitmap: 0 });
   });
 
-  it("[W5] holds an attempt before its dispatch is acked", () => {
+  it("[W5] a worker holds an attempt even before it has acked the dispatch", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
 
@@ -113,7 +113,7 @@ describe("session of a worker", () => {
     expect(harness.payload("control.register").running).toEqual([{ task_id: "a", fence: 3 }]);
   });
 
-  it("[W6] numbers its words from 0 and says run, task and fence in each", () => {
+  it("[W6] a worker numbers its results from 0 and puts run, task and fence into each", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
     harness.dispatch("b", { fence: 4 });
@@ -130,7 +130,7 @@ describe("session of a worker", () => {
     });
   });
 
-  it("[W20] ignores words it does not know and answers those that ask", () => {
+  it("[W20] a worker ignores frames of unknown types and answers those that request an ack", () => {
     const harness = readyLinkHarness();
 
     harness.sendToLink("control.shiny", {}, { ack: { request: true } });
@@ -144,7 +144,7 @@ describe("session of a worker", () => {
     expect(work).toMatchObject({ ok: false, for: "s-4", ack_seq: 0 });
   });
 
-  it("[W20] refuses a dispatch it cannot read, so that it is not sent for ever", () => {
+  it("[W20] a worker refuses a dispatch that it cannot read, so that it is not sent for ever", () => {
     const harness = readyLinkHarness();
 
     harness.sendToLink("biz.exec.dispatch", { run_id: "r", task_id: "a", fence: 5 }, { seq: 0 });
@@ -154,7 +154,7 @@ describe("session of a worker", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 0 });
   });
 
-  it("[W20] leaves a scheduler that sends what is no frame", () => {
+  it("[W20] a worker disconnects from a scheduler that sends something that is not a frame", () => {
     for (const text of ["{", "[]", '{"type":"control.ack"}']) {
       const harness = readyLinkHarness();
 
@@ -164,7 +164,7 @@ describe("session of a worker", () => {
     }
   });
 
-  it("[W21] acks a repeated number again and starts nothing", () => {
+  it("[W21] a worker acks a repeated frame number again and starts nothing", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { seq: 0 });
     harness.flush();
@@ -175,7 +175,7 @@ describe("session of a worker", () => {
     expect(harness.frames("control.ack").map((frame) => frame.payload["ack_seq"])).toEqual([0, 0]);
   });
 
-  it("[W1] will not work under another identity than its own", () => {
+  it("[W1] a worker does not work in a session that was accepted under another identity than its own", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.openSession({ worker_instance_id: "somebody-else" });
@@ -185,7 +185,7 @@ describe("session of a worker", () => {
 });
 
 describe("draining and leaving", () => {
-  it("[W10] drains on request: refuses new work, finishes the old, says so, and stays", () => {
+  it("[W10] a worker drains on request: it refuses new work, finishes the old, reports that it is drained, and stays connected", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.sendToLink("control.drain", { reason: "maintenance" }, { ack: { request: true } });
@@ -203,7 +203,7 @@ describe("draining and leaving", () => {
     expect(harness.closedConnections).toEqual([]);
   });
 
-  it("[W10] takes work again in the session after the drain", () => {
+  it("[W10] a worker takes work again in the session after the drain", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {});
     harness.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "the drain has ended" });
@@ -215,7 +215,7 @@ describe("draining and leaving", () => {
     expect(harness.started).toHaveLength(1);
   });
 
-  it("[W10] the fresh session that ends a drain is news, not a warning; every other reset is one", () => {
+  it("[W10] a worker logs the reset that ends a drain as info, and every other reset as a warning", () => {
     const levelOfReset = (isDraining: boolean, code: string) => {
       const harness = readyLinkHarness();
       if (isDraining) harness.sendToLink("control.drain", {});
@@ -228,7 +228,7 @@ describe("draining and leaving", () => {
     expect(levelOfReset(true, "E.SESSION.SUPERSEDED")).toEqual(["warn"]);
   });
 
-  it("[W10] a socket lost while draining is a warning", () => {
+  it("[W10] a worker logs a socket lost while draining as a warning", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {});
 
@@ -237,7 +237,7 @@ describe("draining and leaving", () => {
     expect(harness.eventsNamed("lost")).toMatchObject([{ level: "warn" }]);
   });
 
-  it("[W92] takes work again when the drain is taken back, in the same session, and says so", () => {
+  it("[W92] a worker takes work again in the same session when the drain is taken back, and reports it", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {}, { ack: { request: true } });
     expect(harness.payload("control.heartbeat").draining).toBe(true);
@@ -258,7 +258,7 @@ describe("draining and leaving", () => {
     expect(harness.eventsNamed("drained")).toHaveLength(2);
   });
 
-  it("[W92] is welcome again after a resume, unless the drain is said again", () => {
+  it("[W92] a draining worker takes work again after a resume, unless the drain is sent again", () => {
     const harness = readyLinkHarness();
     harness.sendToLink("control.drain", {});
     harness.link.connectionLost("gone");
@@ -274,7 +274,7 @@ describe("draining and leaving", () => {
     expect(harness.payload("biz.exec.error")).toMatchObject({ task_id: "b", code: "E.RUNNER.CANCELLED" });
   });
 
-  it("[W92] does not take back a worker that leaves of its own will", () => {
+  it("[W92] an undrain does not bring back a worker that leaves of its own accord", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.link.drainAndClose();
@@ -284,7 +284,7 @@ describe("draining and leaving", () => {
     expect(harness.link.status.phase).toBe("DRAINING");
   });
 
-  it("[W19] leaves once its goodbye is answered and all it held is finished and acked", () => {
+  it("[W19] a leaving worker closes once its goodbye is answered and all it held is finished and acked", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -305,7 +305,7 @@ describe("draining and leaving", () => {
     expect(harness.started).toHaveLength(1);
   });
 
-  it("[W19] leaves at once when it is offline and owes nothing", () => {
+  it("[W19] a leaving worker closes at once when it is offline and has nothing to deliver", () => {
     const harness = new LinkHarness();
     harness.link.start();
     harness.link.connectionLost("refused");
@@ -315,7 +315,7 @@ describe("draining and leaving", () => {
     expect(harness.link.status.phase).toBe("CLOSED");
   });
 
-  it("[W19] comes back to deliver what it owes when the connection breaks while it leaves", () => {
+  it("[W19] a leaving worker reconnects when its connection breaks, to deliver what is still unacked", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -332,7 +332,7 @@ describe("draining and leaving", () => {
     expect(harness.link.status.phase).toBe("CLOSED");
   });
 
-  it("[W19] gives back what runs when it is stopped", () => {
+  it("[W19] a worker that is stopped gives its running attempts back", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 6 });
     harness.flush();
@@ -346,7 +346,7 @@ describe("draining and leaving", () => {
     expect(harness.dials).toBe(1);
   });
 
-  it("[W19] hears nothing more once it is closed", () => {
+  it("[W19] a closed link ignores all further events and sends nothing", () => {
     const harness = readyLinkHarness();
     harness.link.stop();
     const sent = harness.sent.length;
@@ -364,7 +364,7 @@ describe("draining and leaving", () => {
 });
 
 describe("feedback on the wire", () => {
-  it("[W23] merges what is said in one tick and sends the last words of an attempt before its result", () => {
+  it("[W23] a worker merges the feedback of one tick and sends the last feedback of an attempt before its result", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -381,7 +381,7 @@ describe("feedback on the wire", () => {
     expect(second).toMatchObject({ progress: 1, chunks: [{ channel: "log", text: "done", index: 1 }] });
   });
 
-  it("[W23] says nothing about an attempt that has ended", () => {
+  it("[W23] a worker sends no feedback for an attempt that has ended", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.finish("a");
@@ -394,7 +394,7 @@ describe("feedback on the wire", () => {
 });
 
 describe("what is seen of a link", () => {
-  it("[W98] shows its phase, session, lease, numbers, and each attempt with its age", () => {
+  it("[W98] the link's inventory shows its phase, session, lease, counts, and each attempt with its age", () => {
     const harness = new LinkHarness({ maxParallel: 1 });
     harness.link.start();
     expect(harness.link.inventory()).toMatchObject({

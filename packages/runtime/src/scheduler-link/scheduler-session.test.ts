@@ -14,7 +14,7 @@ function beatFor(harness: LinkHarness, ms: number): void {
 const numbers = (harness: LinkHarness) => harness.workFrames().map(({ seq }) => seq);
 
 describe("frames of work in a session", () => {
-  it("[W89] sends a frame again after about five seconds without an ack, the same to the letter, and not once it is acked", () => {
+  it("[W89] the worker resends an unacked frame after about five seconds, byte for byte the same, and not once it is acked", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.dispatch("b");
@@ -34,7 +34,7 @@ describe("frames of work in a session", () => {
     expect(numbers(harness)).toEqual([0, 1, 0]);
   });
 
-  it("[W89] waits twice as long each time, and after six sends ends the socket and goes on with the session", () => {
+  it("[W89] the worker doubles the wait before each resend up to 30 seconds, and after six sends closes the socket and resumes the session", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.finish("a");
@@ -57,7 +57,7 @@ describe("frames of work in a session", () => {
     expect(harness.link.status).toMatchObject({ phase: "READY", held: 0, unacked: 0 });
   });
 
-  it("[W90] holds what comes too early and takes everything in order", () => {
+  it("[W90] the worker holds frames that arrive too early and processes all frames in order", () => {
     const harness = readyLinkHarness();
     harness.dispatch("c", { seq: 2 });
     harness.dispatch("b", { seq: 1 });
@@ -72,7 +72,7 @@ describe("frames of work in a session", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 2, ack_bitmap: 0 });
   });
 
-  it("[W90] drops what is beyond its window without an ack", () => {
+  it("[W90] the worker drops frames beyond its window without an ack", () => {
     const harness = readyLinkHarness({}, { send_window: 2 });
 
     harness.dispatch("c", { seq: 2 });
@@ -86,7 +86,7 @@ describe("frames of work in a session", () => {
     expect(harness.started).toHaveLength(3);
   });
 
-  it("[W90] ends a session in which a frame stays missing for sixteen seconds, and registers anew", () => {
+  it("[W90] the worker ends a session in which a frame stays missing for sixteen seconds, and registers anew", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { seq: 0 });
     harness.dispatch("c", { seq: 2 });
@@ -101,7 +101,7 @@ describe("frames of work in a session", () => {
     expect(harness.payload("control.register").running).toEqual([{ task_id: "a", fence: 1 }]);
   });
 
-  it("[W91] parts from a scheduler that acks what was never sent, and keeps what it has to say", () => {
+  it("[W91] the worker leaves a scheduler that acks what was never sent, and keeps its unacked results", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.finish("a");
@@ -115,7 +115,7 @@ describe("frames of work in a session", () => {
     expect(numbers(harness)).toEqual([0, 0]);
   });
 
-  it("[W91] does not go back to a session in which the scheduler sent what cannot be read", () => {
+  it("[W91] the worker does not resume a session in which the scheduler sent an unreadable frame", () => {
     for (const text of ["{", JSON.stringify({ type: "control.reset", payload: {} })]) {
       const harness = readyLinkHarness();
       harness.advance(2_000);
@@ -128,7 +128,7 @@ describe("frames of work in a session", () => {
     }
   });
 
-  it("[W91] takes late and repeated acks without harm", () => {
+  it("[W91] the worker accepts late and repeated acks without harm", () => {
     const harness = readyLinkHarness();
     for (const task of ["a", "b", "c"]) harness.dispatch(task);
     harness.finish("a");
@@ -143,7 +143,7 @@ describe("frames of work in a session", () => {
     expect(harness.link.status).toMatchObject({ phase: "READY", unacked: 1 });
   });
 
-  it("[W99] gives no frame a number while 256 KiB wait in the socket, and goes on when the scheduler is heard", () => {
+  it("[W99] the worker numbers no frame while 256 KiB wait in the socket, and continues when a frame from the scheduler arrives", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.bufferedBytes = 256 * 1024;
@@ -158,7 +158,7 @@ describe("frames of work in a session", () => {
     expect(numbers(harness)).toEqual([0]);
   });
 
-  it("[W93] takes the new token of an accept within the session and nothing else", () => {
+  it("[W93] the worker takes the new token of an accept within the session and nothing else", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.finish("a");

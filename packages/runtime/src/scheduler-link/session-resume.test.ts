@@ -12,7 +12,7 @@ const reset = (harness: LinkHarness, code: string, more: object = {}) =>
   harness.sendToLink("control.reset", { code, reason: "no", ...more });
 
 describe("a session that goes on", () => {
-  it("[W85] asks for its session, as the first frame, and registers nothing again", () => {
+  it("[W85] a reconnecting worker sends a resume request as its first frame, and registers nothing again", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.dispatch("b");
@@ -31,7 +31,7 @@ describe("a session that goes on", () => {
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
   });
 
-  it("[B63] says that it cannot carry out a package command by a word of its own, which is said again where it was lost", () => {
+  it("[B63] a worker that cannot execute a package command reports it as failed in a frame of its own, which is resent where it was lost", () => {
     const harness = readyLinkHarness();
     const about = { name: "extra", version: "1.0.0", command_id: "c-1" };
     harness.sendToLink("biz.pkg.install", about, { id: "c-1", seq: 0, corr: "c-1", ack: { request: true } });
@@ -61,7 +61,7 @@ describe("a session that goes on", () => {
     expect(harness.frames("control.ack").every(({ payload }) => payload["ok"] !== false)).toBe(true);
   });
 
-  it("[W85] goes on once accepted, whether the ack of its resume came before or not, and not by that ack alone", () => {
+  it("[W85] a resumed session continues once it is accepted, whether or not the resume was acked before, and not by that ack alone", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.finish("a");
@@ -87,7 +87,7 @@ describe("a session that goes on", () => {
     expect(harness.link.status).toMatchObject({ held: 0, unacked: 0 });
   });
 
-  it("[W85] shows the newest token, and keeps its heartbeats and its lease", () => {
+  it("[W85] a resuming worker presents the newest session token, and keeps its heartbeats and its lease", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 10_000, lease_ms: 30_000 });
     harness.dispatch("a");
     harness.flush();
@@ -108,7 +108,7 @@ describe("a session that goes on", () => {
     expect(harness.attempt("a").stopSignal.isStopped).toBe(true);
   });
 
-  it("[W86] sends again, letter for letter and under its number, exactly what was not acked, then what waited", () => {
+  it("[W86] a resumed worker resends exactly the unacked frames, byte for byte and under their numbers, then sends what waited", () => {
     const harness = readyLinkHarness();
     for (const task of ["a", "b", "c", "d"]) harness.dispatch(task);
     for (const task of ["a", "b", "c"]) harness.finish(task);
@@ -133,7 +133,7 @@ describe("a session that goes on", () => {
     expect(harness.link.status).toMatchObject({ held: 3, unacked: 3 });
   });
 
-  it("[W86] does nothing twice that the scheduler sends again because an ack was lost, and says again what it has", () => {
+  it("[W86] a resumed worker executes nothing twice that the scheduler resends because an ack was lost, and acks it again", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { seq: 0 });
     harness.dispatch("b", { seq: 1 });
@@ -152,7 +152,7 @@ describe("a session that goes on", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ack_seq: 2 });
   });
 
-  it("[W86] takes in order what came out of order across two sockets", () => {
+  it("[W86] a resumed worker processes frames in order that arrived out of order across two sockets", () => {
     const harness = readyLinkHarness();
     harness.dispatch("b", { seq: 1 });
     expect(harness.started).toEqual([]);
@@ -166,7 +166,7 @@ describe("a session that goes on", () => {
     expect(harness.started.map(({ task }) => task)).toEqual(["a", "b"]);
   });
 
-  it("[W85] goes on draining while it leaves, and says goodbye again", () => {
+  it("[W85] a resumed worker that was leaving continues to drain, and sends its draining heartbeat again", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.flush();
@@ -183,7 +183,7 @@ describe("a session that goes on", () => {
     expect(harness.link.status.phase).toBe("CLOSED");
   });
 
-  it("[W88] asks where its session was first, then at the next address, and takes pauses between", () => {
+  it("[W88] a worker asks to resume at the address of its session first, then at the next address, with pauses between", () => {
     const harness = readyLinkHarness();
     harness.advance(2_000);
 
@@ -198,7 +198,7 @@ describe("a session that goes on", () => {
     expect(harness.sent.at(-1)?.type).toBe("control.resume");
   });
 
-  it("[W88] does not ask a scheduler first that fell silent on the line, or leaves heartbeats unanswered", () => {
+  it("[W88] a worker resumes at the next address first when its scheduler went silent on the socket or left heartbeats unanswered", () => {
     const onTheLine = readyLinkHarness();
     onTheLine.advance(2_000);
     onTheLine.link.connectionLost("pings stay unanswered", "next");
@@ -215,7 +215,7 @@ describe("a session that goes on", () => {
 });
 
 describe("a session that cannot go on", () => {
-  it("[W87] registers at once, and where it was refused, with all it holds, and loses no result", () => {
+  it("[W87] a worker whose resume is refused registers at once at the same address, with all it holds, and loses no result", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
     harness.dispatch("b", { fence: 4 });
@@ -242,7 +242,7 @@ describe("a session that cannot go on", () => {
     expect(harness.started.at(-1)?.task).toBe("c");
   });
 
-  it("[W87] pauses where another process has its identity", () => {
+  it("[W87] a worker whose resume is refused because another process has its identity pauses before it dials again", () => {
     for (const code of ["E.SESSION.SUPERSEDED", "E.SESSION.DENIED"]) {
       const harness = readyLinkHarness();
       harness.advance(2_000);
@@ -258,7 +258,7 @@ describe("a session that cannot go on", () => {
     }
   });
 
-  it("[W87] gives a resume up that is not accepted within ten seconds", () => {
+  it("[W87] a worker gives up a resume that is not accepted within ten seconds", () => {
     const harness = readyLinkHarness();
     harness.advance(2_000);
     cut(harness);
@@ -275,7 +275,7 @@ describe("a session that cannot go on", () => {
     expect(harness.sent.at(-1)?.type).toBe("control.handshake");
   });
 
-  it("[W87] takes no other session for its own", () => {
+  it("[W87] a resuming worker does not accept another session as its own", () => {
     for (const part of [{ resumed: false }, { resumed: true, session_id: "another" }]) {
       const harness = readyLinkHarness();
       cut(harness);
@@ -288,7 +288,7 @@ describe("a session that cannot go on", () => {
     }
   });
 
-  it("[W91] parts from a scheduler that has forgotten what it acked, or acks what never was", () => {
+  it("[W91] a resuming worker leaves a scheduler that has forgotten what it acked, or acks what was never sent", () => {
     for (const ackSeq of [-1, 1]) {
       const harness = readyLinkHarness();
       harness.dispatch("a");
@@ -306,7 +306,7 @@ describe("a session that cannot go on", () => {
     }
   });
 
-  it("[W97] fences itself before it hears that the session goes on, and registers what it has kept", () => {
+  it("[W97] a worker whose lease ended fences itself before it processes the answer to its resume, and registers what it has kept", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     harness.dispatch("b");
@@ -326,7 +326,7 @@ describe("a session that cannot go on", () => {
     expect(harness.payload("control.register").running).toEqual([{ task_id: "a", fence: 1 }]);
   });
 
-  it("[W97] does not ask for a session whose lease ended while it was offline, whether a timer or the new socket comes first", () => {
+  it("[W97] a worker does not resume a session whose lease ended while it was offline, whether a timer or the new socket comes first", () => {
     for (const isTimerFirst of [true, false]) {
       const harness = readyLinkHarness();
       harness.dispatch("a");
@@ -343,7 +343,7 @@ describe("a session that cannot go on", () => {
     }
   });
 
-  it("[W97] starts nothing that waited for a slot after a sleep longer than its lease", () => {
+  it("[W97] a worker that slept longer than its lease starts nothing that waited for a slot", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a");
     harness.dispatch("b");

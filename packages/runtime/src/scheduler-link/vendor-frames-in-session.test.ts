@@ -17,7 +17,7 @@ function renew(harness: LinkHarness): void {
 }
 
 describe("vendor frames to the scheduler", () => {
-  it("[W95] leave numbered, in order, as they were given, behind results", () => {
+  it("[W95] vendor frames to the scheduler are sent numbered, in order and unchanged, after results", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a");
     expect(harness.link.vendorFrameSent({ type: note, id: "x1", corr: "run", payload: `{"deep":[1]}` })).toBe(true);
@@ -33,7 +33,7 @@ describe("vendor frames to the scheduler", () => {
     expect(harness.frames(note)[1]?.id).toMatch(/^b1-\d+$/);
   });
 
-  it("[W95] are kept while offline, survive a reset under their ids, and go once they are acked", () => {
+  it("[W95] vendor frames to the scheduler are kept while offline, keep their ids across a reset, and are dropped once they are acked", () => {
     const harness = readyLinkHarness();
     harness.link.vendorFrameSent({ type: note, id: "x1", payload: "{}" });
     harness.flush();
@@ -52,7 +52,7 @@ describe("vendor frames to the scheduler", () => {
     expect(harness.frames(note)).toHaveLength(3);
   });
 
-  it("[W95] are not taken beyond 1,024 or a mebibyte unacked, nor once the link is closed", () => {
+  it("[W95] vendor frames to the scheduler are not accepted beyond 1,024 or a mebibyte unacked, nor once the link is closed", () => {
     const harness = readyLinkHarness();
     for (let count = 0; count < 1_024; count++) expect(harness.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(true);
     expect(harness.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(false);
@@ -64,7 +64,7 @@ describe("vendor frames to the scheduler", () => {
     expect(heavy.link.vendorFrameSent({ type: note, payload: "{}" })).toBe(false);
   });
 
-  it("[W95] that the scheduler does not know are noted, and nothing else happens", () => {
+  it("[W95] a vendor frame that the scheduler does not know is logged as refused, and nothing else happens", () => {
     const harness = readyLinkHarness();
     harness.link.vendorFrameSent({ type: note, id: "x1", payload: "{}" });
     harness.flush();
@@ -80,7 +80,7 @@ describe("vendor frames to the scheduler", () => {
 });
 
 describe("vendor frames from the scheduler", () => {
-  it("[W96] reach who listens, whole, and are acked", () => {
+  it("[W96] a vendor frame from the scheduler reaches its listener whole, and is acked", () => {
     const harness = readyLinkHarness();
     harness.listenedVendorTypes.add(note);
 
@@ -90,7 +90,7 @@ describe("vendor frames from the scheduler", () => {
     expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 0 });
   });
 
-  it("[W96] are refused by name where nobody listens, settled all the same, and heard when somebody does later", () => {
+  it("[W96] a vendor frame from the scheduler without a listener is refused by id, settled all the same, and delivered to a later listener", () => {
     const harness = readyLinkHarness();
 
     tell(harness, "v1", 0);
@@ -103,7 +103,7 @@ describe("vendor frames from the scheduler", () => {
     expect(harness.deliveredVendorFrames).toHaveLength(1);
   });
 
-  it("[W96] are heard once, in one session and across sessions, as far as the last 1,024 ids reach", () => {
+  it("[W96] a vendor frame from the scheduler is delivered once, within and across sessions, as far as the last 1,024 ids reach", () => {
     const harness = readyLinkHarness({}, { send_window: 1_024 });
     harness.listenedVendorTypes.add(note);
     tell(harness, "v0", 0);
@@ -121,7 +121,7 @@ describe("vendor frames from the scheduler", () => {
     expect(harness.deliveredVendorFrames.at(-1)?.id).toBe("v0");
   });
 
-  it("[W96] that only fill a number are settled silently", () => {
+  it("[W96] a vendor frame from the scheduler that only fills a number is settled silently", () => {
     const harness = readyLinkHarness();
 
     tell(harness, "filler", 0, "ext.vendor.astraflow.void");

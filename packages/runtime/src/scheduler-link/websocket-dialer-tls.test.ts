@@ -135,7 +135,7 @@ function caller(urls: readonly string[], tls: () => TlsCredentials) {
 }
 
 describe("dialling over TLS", () => {
-  it("[W140] trusts the authorities it is given, and no door whose certificate is not for its address", async () => {
+  it("[W140] the TLS dialer trusts only the authorities it is given, and no server whose certificate is not for its address", async () => {
     const [good, wrong] = [await door(), await door("elsewhere")];
 
     expect(await caller([good.url], () => ({ ca: read("ca.pem") })).dial()).toBe("opened");
@@ -146,7 +146,7 @@ describe("dialling over TLS", () => {
     );
   });
 
-  it("[W141] shows its own certificate, and from the next dial on the one that replaced it", async () => {
+  it("[W141] the TLS dialer presents its own certificate, and from the next dial on the one that replaced it", async () => {
     const { url, shown } = await door();
     const own = (kind: "pem" | "key", from: string) => copyFileSync(at(`${from}.${kind}`), at(`own.${kind}`));
     const call = caller([url], () => ({ ca: read("ca.pem"), cert: read("own.pem"), key: read("own.key") }));
@@ -161,7 +161,7 @@ describe("dialling over TLS", () => {
     expect(shown).toEqual(["w-1", "w-2"]);
   });
 
-  it("[W141] a file that cannot be read or makes no sense fails the dial with its reason, and a later one succeeds", async () => {
+  it("[W141] a TLS file that is unreadable or invalid fails the dial with its reason, and a later dial succeeds", async () => {
     const { url } = await door();
     let isMissing = true;
     const call = caller([url], () => {
@@ -175,7 +175,7 @@ describe("dialling over TLS", () => {
     expect(await caller([url], () => ({ ca: read("ca.pem") })).dial()).toBe("opened");
   });
 
-  it("[W143] dials the same address again or the next, as it is told", async () => {
+  it("[W143] the TLS dialer dials the same address again or the next one, as requested", async () => {
     const [one, two] = [await door(), await door()];
     const call = caller([one.url, two.url], () => ({ ca: read("ca.pem") }));
     const seen: string[] = [];

@@ -43,7 +43,7 @@ async function connect(manner: { autoPong: boolean }) {
   return { dialler: dialer, peer, connectionLost: lost.promise, fire, timers };
 }
 
-it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silence with the reason", async () => {
+it("[W66] the worker pings a scheduler that hangs, and drops the connection with the reason after ten seconds of silence", async () => {
   const { peer, connectionLost: lost, fire, timers } = await connect({ autoPong: false });
   const pinged = once(peer, "ping");
 
@@ -56,7 +56,7 @@ it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silenc
   expect(timers.size).toBe(0);
 });
 
-it("[W66] a scheduler that says nothing but answers pings is stayed with", async () => {
+it("[W66] the worker keeps the connection to a scheduler that sends nothing but answers pings", async () => {
   const { peer, connectionLost: lost, fire } = await connect({ autoPong: true });
   let isLost = false;
   void lost.then(() => {
@@ -76,7 +76,7 @@ it("[W66] a scheduler that says nothing but answers pings is stayed with", async
   expect(isLost).toBe(false);
 });
 
-it("[W66] a socket that was hung up is watched no longer", async () => {
+it("[W66] the dialer no longer watches a socket that it has closed", async () => {
   const { dialler: dialer, timers } = await connect({ autoPong: true });
 
   dialer.closeConnection(1000, "done");

@@ -18,7 +18,7 @@ const script = `
 `;
 
 describe("a folder for the worker's files", () => {
-  it("[W35] is made with those above it, and left alone where it is there", () => {
+  it("[W35] a directory for the worker's files is created with its parents, and left alone where it exists", () => {
     const dir = path.join(root, "a", "b", "c");
 
     createDirectory(dir);
@@ -29,7 +29,7 @@ describe("a folder for the worker's files", () => {
     expect(() => createDirectory(path.join(dir, "kept", "below"))).toThrow("ENOTDIR");
   });
 
-  it("[W35] is refused at once where the system lets nobody make one", (ctx) => {
+  it("[W35] creating a directory fails at once where the system lets nobody create one", (ctx) => {
     if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
 
     const end = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "--eval", script], {

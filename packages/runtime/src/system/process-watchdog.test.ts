@@ -22,7 +22,7 @@ async function group(
 }
 
 describe("the watcher of the handlers' processes", () => {
-  it("[W185] ends the groups that are left once nobody holds its pipe, and no other", async () => {
+  it("[W185] the process watchdog kills the process groups that are left once nobody holds its pipe, and no others", async () => {
     const reports: string[] = [];
     const watch = new ProcessWatchdog(({ message }) => reports.push(message));
     const [left, over] = [await group(), await group()];
@@ -37,7 +37,7 @@ describe("the watcher of the handlers' processes", () => {
     expect(reports).toEqual([]);
   });
 
-  it("[W185] ends what the first process of a group has left behind", async () => {
+  it("[W185] the process watchdog kills what the first process of a group has left behind", async () => {
     const watch = new ProcessWatchdog(() => undefined);
     const { pid, stdout, stdin } = await group("sleep 600 & echo up; read line", "pipe");
     stdin?.end("go\n");
@@ -51,7 +51,7 @@ describe("the watcher of the handlers' processes", () => {
     await once(stdout as NodeJS.ReadableStream, "close");
   });
 
-  it("[W185] leaves a group alone whose id is used by others by now", () => {
+  it("[W185] the process watchdog leaves a group alone whose id is now used by other processes", () => {
     const present = new Map([
       [7, ["7:100", "8:101"]],
       [9, ["9:100"]],
@@ -74,7 +74,7 @@ describe("the watcher of the handlers' processes", () => {
     expect(groups.survivingGroups()).toEqual([]);
   });
 
-  it("[W185] reads the words of the system, whatever a process calls itself", () => {
+  it("[W185] the process watchdog parses the system's process status, whatever name a process gives itself", () => {
     const rest = "S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
     expect(parseProcStat(`57 (a) b (c) ${rest}`)).toEqual({ group: 42, identity: "57:987654" });
     expect(identifyProcess(2 ** 22 + 1)).toBeNull();

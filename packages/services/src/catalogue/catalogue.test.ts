@@ -27,7 +27,7 @@ describe("packages that workers list", () => {
   });
   const looks = () => docs.queries.filter(({ page }) => page === "workers").length;
 
-  it("[A255] are known without a manifest to whoever looks anew, and from then on", async () => {
+  it("[A255] packages that workers list without a manifest are known to the catalogue from its next reload on", async () => {
     expect((await catalogues.current("default")).isListed("bare")).toBe(false);
 
     const catalogue = await catalogues.reload("default");
@@ -44,7 +44,7 @@ describe("packages that workers list", () => {
     expect((await catalogues.reload("other")).isListed("bare")).toBe(false);
   });
 
-  it("[A255] are looked for once for all that ask at once, and once more for those that came meanwhile", async () => {
+  it("[A255] catalogue reloads requested at once share one read of the workers, and those that arrive meanwhile share one more", async () => {
     await Promise.all(Array.from({ length: 50 }, () => catalogues.reload("default")));
 
     expect(looks()).toBe(2);

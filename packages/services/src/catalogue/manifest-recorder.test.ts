@@ -34,7 +34,7 @@ describe("manifests that workers bring", () => {
   };
   const writes = () => docs.engine.commands.length;
 
-  it("[A52] are kept as documents by name and version, and written again only where they differ", async () => {
+  it("[A52] manifests that workers report are stored as documents by name and version, and written again only where they differ", async () => {
     await note(shown("demo", "1.0.0"), shown("demo", "1.1.0"), shown("mail", "1.0.0"));
     await note(shown("demo", "1.0.0"));
 
@@ -49,7 +49,7 @@ describe("manifests that workers bring", () => {
     expect(writes()).toBe(2);
   });
 
-  it("[A52] are not written by a scheduler that finds them kept by another", async () => {
+  it("[A52] a scheduler does not write a manifest that another scheduler has already stored", async () => {
     await note(shown("demo", "1.0.0"));
     const second = new ManifestRecorder({
       engineClient: docs.engineClient,
@@ -63,7 +63,7 @@ describe("manifests that workers bring", () => {
     expect(writes()).toBe(1);
   });
 
-  it("[A52] that are none, or another package's, are left out, and the rest is kept", async () => {
+  it("[A52] the manifest recorder leaves out invalid manifests and those of another package, and stores the rest", async () => {
     await note(
       { name: "none", version: "1.0.0", manifest: { name: "none" } },
       { name: "absent", version: "1.0.0" },
@@ -74,7 +74,7 @@ describe("manifests that workers bring", () => {
     expect([...docs.docs.keys()]).toEqual(["default/package/demo/1.0.0"]);
   });
 
-  it("[A52] that the store does not take are in the log, and are kept when they come again", async () => {
+  it("[A52] a manifest that the store does not take is logged, and is stored when a worker reports it again", async () => {
     docs.engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
     await note(shown("demo", "1.0.0"));
 
@@ -90,7 +90,7 @@ describe("manifests that workers bring", () => {
     expect(again.docs.size).toBe(1);
   });
 
-  it("[A52] are written on top of what another scheduler wrote at the same moment", async () => {
+  it("[A52] a manifest is written on top of what another scheduler wrote at the same moment", async () => {
     const { manifest } = shown("demo", "1.0.0", { description: "theirs" });
     docs.engine.holdAnswers("docs.write");
     manifestRecorder.recordManifests("default", [shown("demo", "1.0.0")]);
@@ -106,7 +106,7 @@ describe("manifests that workers bring", () => {
     expect(docs.docs.get("default/package/demo/1.0.0")?.rev).toBe(2);
   });
 
-  it("[A53] make the catalogue of their tenant alone, versions newest first", async () => {
+  it("[A53] recorded manifests form the catalogue of their tenant alone, versions newest first", async () => {
     await note(shown("demo", "1.9.0"), shown("demo", "1.10.0"), shown("demo", "2.0.0-rc.1"));
 
     const catalogue = await catalogues.current("default");
@@ -117,7 +117,7 @@ describe("manifests that workers bring", () => {
     expect((await catalogues.current("other")).packages).toEqual([]);
   });
 
-  it("[A53] show in the catalogue a second after they were kept, and again when they change or go", async () => {
+  it("[A53] the catalogue shows a recorded manifest a second after it was stored, and follows when one is added or removed", async () => {
     const versions = async (): Promise<readonly string[]> => (await catalogues.current("default")).versions("demo");
     await note(shown("demo", "1.0.0"));
     expect(await versions()).toEqual(["1.0.0"]);
@@ -131,7 +131,7 @@ describe("manifests that workers bring", () => {
     expect(await versions()).toEqual(["1.1.0"]);
   });
 
-  it("[A53] are read once for many who ask at once, and hardly at all while nothing changes", async () => {
+  it("[A53] the catalogue reads manifests once for many concurrent requests, and hardly at all while nothing changes", async () => {
     await note(...Array.from({ length: 250 }, (_, n) => shown("demo", `1.${n}.0`)));
     await Promise.all([catalogues.current("default"), catalogues.current("default"), catalogues.current("default")]);
     const whole = docs.queries.filter(({ page }) => page === "docs").length;

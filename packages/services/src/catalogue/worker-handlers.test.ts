@@ -21,7 +21,7 @@ const manifest = {
 };
 
 describe("what a worker can run", () => {
-  it("[A23] is read from the manifests it shows: package, version, runtime, node type and capabilities", () => {
+  it("[A23] a worker's handlers are read from the manifests it reports: package, version, runtime, node type and capabilities", () => {
     const capabilities = ["demo.run", "demo.stop"];
     expect(readHandlers([{ name: "demo", version: "1.2.0", manifest }])).toEqual([
       { package: "demo", version: "1.2.0", runtime: "node", nodeType: "demo.noop", capabilities },
@@ -31,7 +31,7 @@ describe("what a worker can run", () => {
     expect(readHandlers([{ name: "demo", version: "1.2.0", manifest: older }])?.[0]).toMatchObject({ runtime: "python" });
   });
 
-  it("[A23] leaves out what is no manifest, and stops at its bound", () => {
+  it("[A23] the list of a worker's handlers leaves out invalid manifests, and stops at its size limit", () => {
     expect(
       readHandlers([
         { name: "x", version: "1.0.0", manifest: { name: "x" } },

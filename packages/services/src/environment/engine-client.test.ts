@@ -23,7 +23,7 @@ function openClient(): { engineClient: EngineClient; pushed: (readonly CommandRe
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("link", () => {
-  it("[D1] sends all commands of one tick as one batch, in order", async () => {
+  it("[D1] the engine client sends all commands of one tick as one batch, in order", async () => {
     const { engineClient, pushed } = openClient();
 
     for (const session of ["a", "b", "c"]) engineClient.send(leave(session), () => undefined);
@@ -37,7 +37,7 @@ describe("link", () => {
     ]);
   });
 
-  it("[D1] gives each answer to whoever asked, in whatever order answers come", async () => {
+  it("[D1] the engine client gives each answer to its caller, in whatever order answers arrive", async () => {
     const { engineClient, pushed } = openClient();
     const heard: string[] = [];
     engineClient.send(leave("a"), (body) => void heard.push(`a ${body?.of}`));
@@ -55,7 +55,7 @@ describe("link", () => {
     expect(engineClient.pendingCount).toBe(0);
   });
 
-  it("[D1] rejects a question with the fault it was answered with, and an unknown code with E.INTERNAL", async () => {
+  it("[D1] the engine client rejects a request with the fault it was answered with, and with E.INTERNAL for an unknown code", async () => {
     const { engineClient, pushed } = openClient();
     const known = engineClient.request(leave("a"));
     const strange = engineClient.request(leave("b"));
@@ -71,7 +71,7 @@ describe("link", () => {
     await expect(strange).rejects.toMatchObject({ code: "E.INTERNAL" });
   });
 
-  it("[D2] answers everything pending and everything later with a fault once the engine is gone", async () => {
+  it("[D2] the engine client answers everything pending and everything later with a fault once it is closed", async () => {
     const { engineClient, pushed } = openClient();
     const early = engineClient.request(leave("a"));
     await tick();
@@ -84,7 +84,7 @@ describe("link", () => {
     expect(pushed).toHaveLength(1);
   });
 
-  it("[D2] answers a batch that could not be pushed", async () => {
+  it("[D2] the engine client answers a batch that could not be pushed with a fault", async () => {
     const problems: unknown[] = [];
     const broken = new Error("thread has ended");
     const engineClient = new EngineClient(
@@ -98,7 +98,7 @@ describe("link", () => {
     expect(problems).toEqual([broken]);
   });
 
-  it("[D1] keeps telling the others when one listener throws, and reports it", () => {
+  it("[D1] the engine client still notifies the other listeners when one throws, and reports the error", () => {
     const { engineClient, problems } = openClient();
     const heard: (number | null)[] = [];
     engineClient.on("log", () => {
@@ -114,7 +114,7 @@ describe("link", () => {
     expect(problems).toHaveLength(2);
   });
 
-  it("[D1] never calls back before post has returned", async () => {
+  it("[D1] the engine client never calls back before send has returned", async () => {
     const { engineClient } = openClient();
     let hasReturned = false;
     const order: boolean[] = [];

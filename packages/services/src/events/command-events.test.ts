@@ -10,7 +10,7 @@ const eventDataOf = async (type: string, data: LoggedFact["data"]) => {
 };
 
 describe("facts about commands as events", () => {
-  it("[A269] the end of a command is one event, with its id and of a failure the code and the sentence", async () => {
+  it("[A269] the end of a command becomes one event with the command's id and, for a failure, the error code and message", async () => {
     const error = { code: "E.WORKER.LOST", message: "worker press was lost before it answered; give the command again" };
 
     expect(await eventDataOf("command.acked", { id: "c-1", details: { kept: true } })).toEqual([
@@ -22,7 +22,7 @@ describe("facts about commands as events", () => {
     expect(await eventDataOf("command.failed", { id: "c-3" })).toMatchObject([{ error: { code: "E.PKG.INVALID" } }]);
   });
 
-  it("[A269] that it was sent, and who asked for it, are none", async () => {
+  it("[A269] the facts that a command was sent and who requested it become no events", async () => {
     expect(await eventDataOf("command.sent", { id: "c-1", type: "drain", by: "ann" })).toEqual([]);
     expect(await eventDataOf("audit.worker.kick", { by: "ann", outcome: "ok" })).toEqual([]);
   });

@@ -43,7 +43,7 @@ const settle = async (): Promise<void> => {
 };
 
 describe("heartbeats that other schedulers have taken", () => {
-  it("[A302] are seen in the workers' rows at the pace of heartbeats: those that moved, and none that was there before", async () => {
+  it("[A302] heartbeats received by other schedulers are read from the workers' rows once per interval: only those that moved since", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000), rowWithHeartbeat("w-2", 1_000), workerRow("w-3"));
     scene.volatile.subscribe("default", scene.listener);
@@ -77,7 +77,7 @@ describe("heartbeats that other schedulers have taken", () => {
     leave();
   });
 
-  it("[A302] are not told a second time where the worker is here, nor because something else moved its row", async () => {
+  it("[A302] a heartbeat is not published again where its worker is connected here, nor because something else changed its row", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000));
     scene.volatile.subscribe("default", scene.listener);
@@ -97,7 +97,7 @@ describe("heartbeats that other schedulers have taken", () => {
     expect(scene.names()).toEqual([]);
   });
 
-  it("[A302] cost no look while nobody listens, and none at all where all workers are here", async () => {
+  it("[A302] the heartbeat watch reads nothing while nobody listens, and never where all workers are connected to this scheduler", async () => {
     const scene = openFixture();
     await scene.look();
     expect(scene.reads).toEqual([]);
@@ -115,7 +115,7 @@ describe("heartbeats that other schedulers have taken", () => {
     expect(alone.reads).toEqual([]);
   });
 
-  it("[A302] are looked for again after a look that failed, which is a line of the log", async () => {
+  it("[A302] the heartbeat watch logs a read that failed, and reads again at the next interval", async () => {
     const scene = openFixture();
     scene.put(rowWithHeartbeat("w-1", 1_000));
     scene.volatile.subscribe("default", scene.listener);
@@ -132,7 +132,7 @@ describe("heartbeats that other schedulers have taken", () => {
     expect(scene.names()).toEqual(["name of w-1"]);
   });
 
-  it("[A302] over REST of a worker without a socket are told once each, and read only if somebody listens", async () => {
+  it("[A302] a heartbeat over REST of a worker without a socket is published once, and its row is read only if somebody listens", async () => {
     const scene = openFixture({ isAlone: true });
     scene.put(rowWithHeartbeat("w-1", 5_000, { phase: "enrolled" }));
     scene.watch.reportSignOfLife("default", "default/w-1");

@@ -16,7 +16,7 @@ const shown = (tasks: Parameters<typeof taskRow>[]) =>
   presentNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
 
 describe("the nodes of a run as they are shown", () => {
-  it("[A6] a host lists its middlewares, and each middleware names its host and its place, in node and state alike", () => {
+  it("[A6] a host node lists its middlewares, and each middleware names its host and its place, in node and state alike", () => {
     const nodes = shown([
       ["r1.1", { phase: "hosting" }],
       ["r1.3", { phase: "leased", worker: "default/w-1" }],
@@ -32,7 +32,7 @@ describe("the nodes of a run as they are shown", () => {
     expect(plain).not.toHaveProperty("middlewares");
   });
 
-  it("[A6] a node shows what it left with which worker, by that worker's name", () => {
+  it("[A6] a node shows the artifacts it left and with which worker, by that worker's name", () => {
     const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12 }];
     const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: saying({ artifacts }) }]]);
 
@@ -42,7 +42,7 @@ describe("the nodes of a run as they are shown", () => {
     });
   });
 
-  it("[A345] a node shows what it refers to and what keeps it at its worker in the words of artifacts, with instants as text", () => {
+  it("[A345] a node shows its resource references and its worker affinity with the field names of artifacts, and times as text", () => {
     const refs = [{ resource: "res-1", workerName: "painter", type: "file", scope: "run", expiresAt: 3_000, metadata: { a: 1 } }];
     const affinity = { key: "k", mode: "sticky", until: 4_000 } as const;
     const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ refs, affinity }) }]]);
@@ -52,7 +52,7 @@ describe("the nodes of a run as they are shown", () => {
     expect(node?.affinity).toEqual({ key: "k", mode: "sticky", expiresAt: "1970-01-01T00:00:04.000Z" });
   });
 
-  it("[A6] what a node says while it runs is its state, and changes neither its result nor its parameters", () => {
+  it("[A6] the feedback of a running node is shown as its state, and does not set its result", () => {
     const said = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
     const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: saying({ said }) }]]);
 
@@ -60,7 +60,7 @@ describe("the nodes of a run as they are shown", () => {
     expect(node).not.toHaveProperty("result");
   });
 
-  it("[A347] the stage of a node that said none is why it waits, or its status", () => {
+  it("[A347] the stage of a node that reported none is why it waits, or its status", () => {
     const stageOf = (phase: "waiting" | "parked" | "ready" | "leased" | "hosting") =>
       shown([["r1.0", { phase, state: saying({}) }]])[0]?.state?.stage;
 
@@ -68,7 +68,7 @@ describe("the nodes of a run as they are shown", () => {
     expect((["leased", "hosting"] as const).map(stageOf)).toEqual(["running", "running"]);
   });
 
-  it("[A246] what a node says of itself in feedback is its metadata, and what its result says is added to it", () => {
+  it("[A246] the metadata of a node is what its feedback reported, and the metadata of its result is added to it", () => {
     const said = { at: 3_000, metadata: { model: "m1", step: 1 } };
     const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ said }) }]]);
     expect(node?.metadata).toEqual({ model: "m1", step: 1 });
@@ -77,14 +77,14 @@ describe("the nodes of a run as they are shown", () => {
     expect(ended?.metadata).toEqual({ model: "m1", step: 2 });
   });
 
-  it("[A157] says nothing of nodes behind the last task that was read", () => {
+  it("[A157] the node list of a run leaves out nodes after the last task that was read", () => {
     const detail = { run: runRow("r1"), tasks: [taskRow("r1.0", { phase: "succeeded" })], workflow: JSON.stringify(workflow) };
 
     expect(presentNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
     expect(presentNodes(detail, context)).toHaveLength(4);
   });
 
-  it("[A157] gives nodes of an iteration that was tried again the number of the iteration, and that of their frame", () => {
+  it("[A157] nodes of a retried iteration show the number of the iteration and the number of their frame", () => {
     const container = {
       ...sampleChain.nodes[0],
       role: "container",

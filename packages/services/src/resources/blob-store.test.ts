@@ -32,7 +32,7 @@ const providers: [string, string, () => BlobStore][] = [
 ];
 for (const [rule, provider, open] of providers)
   describe(`bytes of provider ${provider}`, () => {
-    it(`[${rule}] are kept, measured, read whole or in a stretch, and removed`, async () => {
+    it(`[${rule}] a blob store writes, measures, reads whole or by range, and deletes bytes`, async () => {
       const blobs = open();
 
       const stored = await blobs.write(place, cut(bytes), bytes.length);
@@ -56,7 +56,7 @@ for (const [rule, provider, open] of providers)
       await expect(all(blobs.read(place))).rejects.toMatchObject({ code: "E.NOT_FOUND" });
     });
 
-    it(`[${rule}] that are too many, or end early, are not there`, async () => {
+    it(`[${rule}] a blob store does not store bytes that are too many or whose source fails`, async () => {
       const blobs = open();
       async function* broken(): AsyncGenerator<Buffer> {
         yield Buffer.from("abc");
@@ -69,7 +69,7 @@ for (const [rule, provider, open] of providers)
       expect(await blobs.stat(place)).toBeNull();
     });
 
-    it(`[${rule}] of one name do not go with those of another, nor a tenant's with another's`, async () => {
+    it(`[${rule}] a blob store deletes one blob without those of other names or other tenants`, async () => {
       const blobs = open();
       const others = [
         { tenant: "default", name: "abc.1" },
@@ -90,13 +90,13 @@ for (const [rule, provider, open] of providers)
       ["default", "a.b"],
       ["..", "x"],
       ["a/b", "x"],
-    ])(`[${rule}] have no place %s %s`, async (tenant, name) => {
+    ])(`[${rule}] a blob store refuses a key of tenant %s and name %s`, async (tenant, name) => {
       await expect(open().write({ tenant, name }, cut(bytes), bytes.length)).rejects.toThrow("invalid blob key");
     });
   });
 
 describe("a folder of bytes", () => {
-  it("[A109] holds nothing unfinished, and for nobody else to read", async () => {
+  it("[A109] a blob folder holds nothing unfinished, and its files are readable by nobody else", async () => {
     const { folder, blobs } = openFolder();
     await blobs.write(place, cut(bytes), bytes.length);
     await expect(blobs.write({ ...place, name: "big" }, cut(bytes), 10)).rejects.toMatchObject({
@@ -107,7 +107,7 @@ describe("a folder of bytes", () => {
     expect(statSync(join(folder, "default", "abc")).mode & 0o077).toBe(0);
   });
 
-  it("[A109] is rid of what a crash left, but not of what may still be under way", async () => {
+  it("[A109] the cleanup of a blob folder removes what a crash left, but not what may still be in progress", async () => {
     const { folder, blobs } = openFolder();
     await blobs.write(place, cut(bytes), bytes.length);
     for (const [name, seconds] of [
@@ -126,7 +126,7 @@ describe("a folder of bytes", () => {
 });
 
 describe("bytes in the store", () => {
-  it("[A110] are small files", async () => {
+  it("[A110] the document blob store refuses files over its size limit", async () => {
     const blobs = createDocumentBlobStore(createFakeDocumentStore());
 
     await expect(blobs.write(place, cut(Buffer.alloc(documentBlobLimits.bytesMax + 1)), 1e9)).rejects.toMatchObject({

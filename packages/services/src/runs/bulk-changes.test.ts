@@ -47,7 +47,7 @@ function openFixture(tenants: readonly string[] = ["t1"]) {
 }
 
 describe("a change of many runs whose scheduler is gone", () => {
-  it("[O92] is taken over when its document has not changed for long by the clock here, whatever the other's clock said", async () => {
+  it("[O92] an abandoned bulk change is taken over when its document has not changed for long by the local clock, whatever its writer's clock", async () => {
     const { bulk, put, pass, statusOf } = openFixture();
     put("b1", "running");
     await bulk.resumeStalled();
@@ -59,7 +59,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     expect(statusOf("b1")).toBe("done");
   });
 
-  it("[O92] is left alone while somebody goes on with it", async () => {
+  it("[O92] a bulk change is not taken over while another scheduler continues it", async () => {
     const { bulk, put, pass, statusOf } = openFixture();
     put("b1", "running");
     await bulk.resumeStalled();
@@ -73,7 +73,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     expect(statusOf("b1")).toBe("running");
   });
 
-  it("[A266] is found for every tenant that has a log, however many there are, some at each look", async () => {
+  it("[A266] abandoned bulk changes are found for every tenant that has a log, however many there are, some at each poll", async () => {
     const tenants = Array.from({ length: 3 * bulkLimits.tenantsPerPollMax }, (_, n) => `t${String(n).padStart(4, "0")}`);
     const [last = ""] = tenants.slice(-1);
     const { bulk, put, pass, statusOf } = openFixture(tenants);
@@ -86,7 +86,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     expect(statusOf("b1", last)).toBe("done");
   });
 
-  it("[A354] is taken over though another tenant's cannot be", async () => {
+  it("[A354] an abandoned bulk change is taken over though another tenant's cannot be", async () => {
     const { kept, bulk, put, pass, statusOf } = openFixture(["a", "b"]);
     kept.write({ tenant: "a", puts: [{ collection: "bulk", name: "b0", body: "{", sort: "b0", terms: "running" }] });
     put("b1", "running", "b");
@@ -97,7 +97,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     expect(statusOf("b1", "b")).toBe("done");
   });
 
-  it("[A354] is looked for by one look at a time, however long that takes", async () => {
+  it("[A354] abandoned bulk changes are searched for by one poll at a time, however long it takes", async () => {
     let looks = 0;
     const environment = createFakeEnvironment();
     const { engineClient, reader: docs } = createFakeDocumentStore();
@@ -118,7 +118,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     bulk.close();
   });
 
-  it("[A267] is kept for seven days after its end, and has no end of its own before", async () => {
+  it("[A267] a bulk change is kept for seven days after its end, and has no expiry before", async () => {
     const { kept, bulk, pass } = openFixture();
     const asker = { identity: { tenant: "t1", user: "ada", grants: [] }, requestId: "r" };
     const { bulkId } = await bulk.start(asker, { action: "cancel", filter: { runIds: ["none"] } }, "k1");
@@ -134,7 +134,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     });
   });
 
-  it("[O92] is found behind any number of later ones", async () => {
+  it("[O92] an abandoned bulk change is found behind any number of later ones", async () => {
     const { bulk, put, pass, statusOf } = openFixture();
     put("a-first", "running");
     for (let at = 0; at < 150; at++) put(`b-${at}`, "done");

@@ -16,7 +16,7 @@ const refuse = (code: "E.RUN.ACTIVE" | "E.STORE.BUSY"): never => {
 };
 
 describe("orders that a door refuses", () => {
-  it("[A260] are told to the engine with the code, and refused all the same; what was taken is not told", async () => {
+  it("[A260] a refused action is recorded in the audit with its code, and refused all the same; an accepted one is not recorded as refused", async () => {
     const { engineClient, engine } = createFakeDocumentStore();
 
     expect(await auditRefusal(engineClient, asker, words, () => "taken")).toBe("taken");
@@ -39,7 +39,7 @@ describe("orders that a door refuses", () => {
     expect(engine.commands).toEqual([]);
   });
 
-  it("[A260] are heard of again where the refusal could not be kept", async () => {
+  it("[A260] a refused action fails with the store's fault where its refusal could not be recorded", async () => {
     const { engineClient, engine } = createFakeDocumentStore();
     engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
 
@@ -48,7 +48,7 @@ describe("orders that a door refuses", () => {
     });
   });
 
-  it("[A260] are kept for each run of a change of many that is refused", async () => {
+  it("[A260] a bulk change records the refusal of each run whose action is refused", async () => {
     const { engineClient, reader, engine } = createFakeDocumentStore();
     const run = runRow("r1", { phase: "failed", endedAt: 5 });
     const starter = {

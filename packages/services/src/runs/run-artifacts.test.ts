@@ -43,7 +43,7 @@ function openRun() {
 const contextOf = async (_: readonly TaskRow[]) => ({ workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 });
 
 describe("artifacts of a run", () => {
-  it("[A247] are found over all of its tasks, page by page, what one task left together", async () => {
+  it("[A247] the artifacts of a run are found over all of its tasks, page by page, those of one task together", async () => {
     const { reader } = openRun();
     const found: string[][] = [];
     let after: string | undefined;
@@ -58,7 +58,7 @@ describe("artifacts of a run", () => {
     expect(whole).toMatchObject({ items: [{ resourceId: "a", workerName: "painter" }, {}, {}, {}], next: null });
   });
 
-  it("[A247] are all in the run's detail, those of nodes that it does not show too", async () => {
+  it("[A247] the detail of a run contains all its artifacts, also those of nodes that it does not show", async () => {
     const { reader } = openRun();
     const runReader = new RunReader({ reader, environment: createFakeEnvironment() }, 5_000);
     const { artifacts = [], nodes, asOf } = await runReader.read("default", "r1");

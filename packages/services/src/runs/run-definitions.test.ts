@@ -32,7 +32,7 @@ function counted() {
 }
 
 describe("definitions", () => {
-  it("[A2] gives the canonical text and its digest, made once for a definition that comes again", () => {
+  it("[A2] the definition cache returns the canonical text and its digest, computed once for a definition that is given again", () => {
     const { asked, define } = counted();
 
     const first = define(workflow("a"));
@@ -44,7 +44,7 @@ describe("definitions", () => {
     expect(asked).toEqual([first.body]);
   });
 
-  it("[A2] takes definitions that differ in one character for two", () => {
+  it("[A2] the definition cache treats definitions that differ in one character as different", () => {
     const { define } = counted();
 
     const [one, other] = [define(workflow("a", "one")), define(workflow("a", "onE"))];
@@ -53,7 +53,7 @@ describe("definitions", () => {
     expect(other.body).toBe(canonicalJson(workflow("a", "onE")));
   });
 
-  it("[A212] looks at a definition anew when the catalogue is another", () => {
+  it("[A212] the definition cache checks a definition again when the catalogue is another", () => {
     const { asked, define } = counted();
     const other: PackageCatalogue = { ...nothing, versions: () => ["9.9.9"], names: ["demo"] };
     define(workflow("a"));
@@ -63,7 +63,7 @@ describe("definitions", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("[A254] is another for whoever allows unknown packages and for whoever does not, in either order", () => {
+  it("[A254] the definition cache keeps checks with and without unknown packages allowed apart, in either order", () => {
     const { define } = counted();
     const others: PackageCatalogue = { ...nothing, names: ["mail"] };
     const severities = (allowUnknown: boolean) =>
@@ -72,7 +72,7 @@ describe("definitions", () => {
     expect([severities(true), severities(false), severities(true)]).toEqual([["warning"], ["error"], ["warning"]]);
   });
 
-  it("[A2] remembers a bounded number of them, those that were used last", () => {
+  it("[A2] the definition cache keeps a bounded number of definitions, those that were used last", () => {
     const { asked, define } = counted();
     define(workflow("kept"));
     define(workflow("forgotten"));
@@ -89,7 +89,7 @@ describe("definitions", () => {
     expect(asked.length).toBe(before + 1);
   });
 
-  it("[A4] finds the same problems however often a wrong workflow comes, and remembers neither it nor a very large one", () => {
+  it("[A4] the definition cache finds the same problems each time for an invalid workflow, and keeps neither it nor a very large one", () => {
     const { asked, define } = counted();
     const node = workflow("a").nodes[0] as Workflow["nodes"][number];
     const wrong = { ...workflow("a"), nodes: [node, node] };

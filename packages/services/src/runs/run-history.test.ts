@@ -58,7 +58,7 @@ function spokenRun() {
 }
 
 describe("moments of a large run", () => {
-  it("[A292] are folded page by page, 20,000 tasks too, and those who page or go on start where the last one ended", async () => {
+  it("[A292] the run history folds past states of a run page by page, 20,000 tasks too, and later reads start where the last one ended", async () => {
     const tasks = 20_000;
     const { reader, read, head } = largeRun(tasks);
     const moments = new RunHistory(reader);
@@ -80,7 +80,7 @@ describe("moments of a large run", () => {
     expect(read.rows).toBeLessThanOrEqual(200);
   });
 
-  it("[A292] are refused where there are more facts than one answer may read", async () => {
+  it("[A292] the run history refuses a past state that takes more facts than one answer may read", async () => {
     const { reader, head } = largeRun(2_000);
     const moments = new RunHistory(reader, { ...historyLimits, factsMax: 5_000 });
 
@@ -88,7 +88,7 @@ describe("moments of a large run", () => {
     expect(await moments.readRunAt("default", "r1", 4_900)).toMatchObject({ at: 4_900 });
   });
 
-  it("[A352] are refused where its tasks have said more than is held for one answer, and what they say anew takes the place of the old", async () => {
+  it("[A352] the run history refuses a past state whose tasks reported more than one answer may hold; newer feedback replaces the old", async () => {
     const { reader, tell: addFact } = spokenRun();
     const moments = new RunHistory(reader, { ...historyLimits, charsMax: 100 });
     for (let n = 0; n < 50; n++) addFact("task.feedback", { task: "r1.0", message: `${n}`.padEnd(90, ".") });
@@ -108,7 +108,7 @@ describe("moments of a large run", () => {
     });
   });
 
-  it("[A352] that many ask for at once are read once, and never more than a few at a time", async () => {
+  it("[A352] the run history reads a past state that many request at once only a few times, and never more than a few at a time", async () => {
     const { reader, read } = largeRun(2_000);
     const slow = { at: 0, most: 0 };
     const watched = {
@@ -129,7 +129,7 @@ describe("moments of a large run", () => {
     expect(read.pages).toBeLessThanOrEqual(7 * historyLimits.concurrentMax);
   });
 
-  it("[A281] go on from one that is at hand only while no fact in between was removed", async () => {
+  it("[A281] the run history continues from a cached past state only while no fact in between was removed", async () => {
     const { reader, floor, head } = largeRun(10);
     const moments = new RunHistory(reader);
     await moments.readRunAt("default", "r1", 15);

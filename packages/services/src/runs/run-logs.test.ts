@@ -29,8 +29,8 @@ function rowsOf(turns: readonly (readonly string[])[]): ChunkRow[] {
   });
 }
 
-describe("readTaskQueueDepths", () => {
-  it("[A211] joins what was printed in pieces to the lines it was, numbered from 0, whatever the pieces", () => {
+describe("the log lines of runs", () => {
+  it("[A211] the log of a run joins output that was printed in pieces to its lines, numbered from 0, whatever the pieces", () => {
     const piece = fc.stringMatching(/^[ab\n]{0,6}$/);
     fc.assert(
       fc.property(fc.array(fc.array(piece, { maxLength: 4 }), { maxLength: 6 }), (turns) => {
@@ -44,14 +44,14 @@ describe("readTaskQueueDepths", () => {
     );
   });
 
-  it("[A211] keeps bytes apart, with their type", () => {
+  it("[A211] the log of a run keeps binary output apart, with its MIME type", () => {
     const body = JSON.stringify([{ channel: "custom", data: "AAE=", mimeType: "image/png" }]);
     const [line] = linesOf([{ task: "r.0", fence: 1, first: 0, count: 1, at: 0, line: 0, lines: 0, body }], { id: "r.0" }, "n");
 
     expect(line).toMatchObject({ channel: "custom", text: "AAE=", mimeType: "image/png" });
   });
 
-  it("[A346] names the fence of the attempt that printed a line, as its node does", () => {
+  it("[A346] a line in the log of a run names the fence of the attempt that printed it, as its node does", () => {
     const body = JSON.stringify([{ channel: "log", text: "x" }]);
     const [line] = linesOf([{ task: "r.0", fence: 7, first: 0, count: 1, at: 0, line: 0, lines: 1, body }], { id: "r.0" }, "n");
 

@@ -8,7 +8,7 @@ const names = () => {
 };
 
 describe("passwords", () => {
-  it("[A82] are kept with their own salt and cost, and only the right one is right", async () => {
+  it("[A82] a password is stored with its own salt and cost, and only the right one is accepted", async () => {
     const passwords = new PasswordHasher(names(), cheap);
 
     const [one, other] = [await passwords.hash("correct horse battery"), await passwords.hash("correct horse battery")];
@@ -22,13 +22,13 @@ describe("passwords", () => {
     expect(await new PasswordHasher(names(), { n: 32, r: 2, p: 1 }).verify("correct horse battery", one)).toBe(true);
   });
 
-  it("[A82] typed with composed or decomposed letters are the same", async () => {
+  it("[A82] a password is the same whether typed with composed or decomposed characters", async () => {
     const passwords = new PasswordHasher(names(), cheap);
 
     expect(await passwords.verify("cafe\u0301 au lait ici", await passwords.hash("caf\u00e9 au lait ici"))).toBe(true);
   });
 
-  it("[A82] are computed a few at a time; who comes beyond the queue hears so", async () => {
+  it("[A82] password hashes are computed a few at a time, and a request beyond the queue is refused as overloaded", async () => {
     const passwords = new PasswordHasher(names(), cheap);
 
     const outcomes = await Promise.allSettled(Array.from({ length: 80 }, () => passwords.hash("correct horse battery")));
@@ -43,7 +43,7 @@ describe("the brake", () => {
   const user = { name: "user a", triesMax: 3 };
   const address = { name: "address x", triesMax: 5 };
 
-  it("[A81] stops after so many tries for a user or from an address, until the window is over", () => {
+  it("[A81] the login attempt limiter refuses a user or an address after too many attempts, until the window is over", () => {
     let now = 0;
     const brake = new LoginAttemptLimiter(() => now);
 
@@ -56,7 +56,7 @@ describe("the brake", () => {
     expect(brake.countAttempt([user, address])).toBe(0);
   });
 
-  it("[A81] does not count what was right", () => {
+  it("[A81] the login attempt limiter does not count successful attempts", () => {
     const brake = new LoginAttemptLimiter(() => 0);
     for (let n = 0; n < 20; n += 1) {
       expect(brake.countAttempt([user])).toBe(0);
@@ -64,7 +64,7 @@ describe("the brake", () => {
     }
   });
 
-  it("[A81] remembers a bounded number of names", () => {
+  it("[A81] the login attempt limiter keeps a bounded number of names", () => {
     const brake = new LoginAttemptLimiter(() => 0);
     for (let n = 0; n < 3; n += 1) brake.countAttempt([user]);
     for (let n = 0; n < loginAttemptLimits.keysMax; n += 1) brake.countAttempt([{ name: `user ${n}`, triesMax: 3 }]);

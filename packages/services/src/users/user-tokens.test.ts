@@ -24,7 +24,7 @@ const head = { alg: "HS256", typ: "JWT", kid: "k1" };
 const whole = { iss: "astraflow", ...claims };
 
 describe("a person's token", () => {
-  it("[A80] is a JWT that says who it is for, and reads back", () => {
+  it("[A80] a user token is a JWT that names its tenant and key, and verifies to the claims it was signed with", () => {
     const token = signUserToken(claims, key);
 
     expect(JSON.parse(Buffer.from(token.split(".")[0] ?? "", "base64url").toString())).toEqual(head);
@@ -32,7 +32,7 @@ describe("a person's token", () => {
     expect(verifyUserToken(token, [key], now)).toEqual(claims);
   });
 
-  it("[A84] is worth nothing with any letter of it changed", () => {
+  it("[A84] a user token is refused with any character of it changed", () => {
     const token = signUserToken(claims, key);
     const isGood = Array.from(token, (letter, at) => {
       const changed = `${token.slice(0, at)}${letter === "A" ? "B" : "A"}${token.slice(at + 1)}`;
@@ -58,7 +58,7 @@ describe("a person's token", () => {
     ["whose claims are a list", forge(head, [1])],
     ["that is noise", "a.b.c"],
     ["that is empty", ""],
-  ])("[A84] %s opens nothing", (_, token) => {
+  ])("[A84] a user token %s is refused", (_, token) => {
     expect(verifyUserToken(token, [key], now)).toBeNull();
   });
 });

@@ -49,7 +49,7 @@ const idsIn = (frames: readonly BufferedVendorFrame[]): string[] =>
   frames.map(({ data }) => (JSON.parse(data) as { id: string }).id);
 
 describe("frames of vendors on their way to readers", () => {
-  it("[A18] reach every reader of their tenant and type, and nobody else", () => {
+  it("[A18] a vendor frame reaches every reader of its tenant and type, and nobody else", () => {
     const { send, listen } = openRelay();
     const [one, two, foreign, other] = [
       listen(),
@@ -67,14 +67,14 @@ describe("frames of vendors on their way to readers", () => {
     expect([...foreign.heard, ...other.heard]).toEqual([]);
   });
 
-  it("[A18] are taken by nobody where nobody asked for their type", () => {
+  it("[A18] a vendor frame is not accepted where no reader of its tenant asked for its type", () => {
     const { send, listen } = openRelay();
     listen(null, "other");
 
     expect(send()).toBe(false);
   });
 
-  it("[A19] wait for a reader that comes back with its last number, in order and without a gap", () => {
+  it("[A19] vendor frames wait for a reader that returns with its last number, in order and without a gap", () => {
     const { send, listen, taken } = openRelay();
     const first = listen();
     send();
@@ -87,7 +87,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(first.heard).toHaveLength(1);
   });
 
-  it("[A19] are kept from the first reader on: one that heard nothing has a number to come back with", () => {
+  it("[A19] vendor frames are kept from the first reader on: a reader that received none has a number to return with", () => {
     const { send, listen, taken } = openRelay();
     const { from, unsubscribe: end } = taken(listen().subscription);
     end();
@@ -96,7 +96,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(idsIn(taken(listen(from).subscription).buffered)).toEqual(["f-1"]);
   });
 
-  it("[A19] are no longer kept, and no longer taken, five minutes after the last reader has left", () => {
+  it("[A19] vendor frames are no longer kept, and no longer accepted, five minutes after the last reader has left", () => {
     const { outside: environment, send, listen, taken } = openRelay();
     const { from, unsubscribe: end } = taken(listen().subscription);
     end();
@@ -109,7 +109,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, buffered: [] });
   });
 
-  it("[A19] older than five minutes, beyond a thousand or beyond 1 MiB are dropped, and a cursor before them shows the gap", () => {
+  it("[A19] vendor frames older than five minutes or beyond the limits of count and bytes are dropped, and a cursor before them shows the gap", () => {
     const { outside: environment, send, listen, taken } = openRelay({ framesMax: 3, bytesMax: 1_000 });
     const { from } = taken(listen().subscription);
     for (let n = 0; n < 5; n++) send();
@@ -124,7 +124,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, buffered: [] });
   });
 
-  it("[A19] of another life of the process are never mistaken for these: such a cursor shows a gap", () => {
+  it("[A19] a cursor from another life of the process shows a gap, so that its vendor frames are never mistaken for those of this one", () => {
     const early = openRelay();
     early.listen();
     const late = openRelay();
@@ -136,7 +136,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(late.taken(late.listen(early.taken(early.listen().subscription).from).subscription)).toMatchObject({ hasGap: true });
   });
 
-  it("[A19] larger than 256 KiB are not taken", () => {
+  it("[A19] a vendor frame larger than 256 KiB is not accepted", () => {
     const { send, listen } = openRelay();
     const { heard } = listen();
 
@@ -144,7 +144,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(heard).toEqual([]);
   });
 
-  it("[A18] have a bounded number of types and readers; a type that only waits for a reader makes room", () => {
+  it("[A18] the vendor frame relay bounds types and readers per tenant; a type that only waits for a reader makes room", () => {
     const { listen, taken } = openRelay({ ringsPerTenantMax: 2, readersPerTenantMax: 3 });
     const waiting = taken(listen(null, "default", "ext.vendor.acme.a").subscription);
     listen(null, "default", "ext.vendor.acme.b");
@@ -157,7 +157,7 @@ describe("frames of vendors on their way to readers", () => {
     expect(listen(null, "other", "ext.vendor.acme.c").subscription).toHaveProperty("buffered");
   });
 
-  it("[A18] subscriptions end when the scheduler closes: readers are notified, and no frame is accepted any more", () => {
+  it("[A18] vendor frame subscriptions end when the scheduler closes: readers are notified, and no frame is accepted any more", () => {
     const { extensions, send, listen } = openRelay();
     const { isClosed } = listen();
 
@@ -178,7 +178,7 @@ describe("frames of vendors on their way to readers", () => {
     ["ext.vendor.Acme", false],
     ["biz.exec.result", false],
     ["ext.vendor.acme\nevent: x", false],
-  ])("[A18] of the type %j are for callers: %s", (word, isFor) => {
+  ])("[A18] the type %j is a vendor frame type that callers may use: %s", (word, isFor) => {
     expect(isVendorType(word)).toBe(isFor);
   });
 });

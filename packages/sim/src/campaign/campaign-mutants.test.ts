@@ -34,7 +34,7 @@ describe("planted bugs", () => {
 
   for (const mutant of Object.keys(mutants) as Mutant[])
     it(
-      `[X42] ${mutant} is caught within a thousand seeds, and its seed is sound without it`,
+      `[X42] the injected bug ${mutant} is caught within a thousand seeds, and its seed has no violation without it`,
       async () => {
         const { from, by, profile } = catches[mutant];
 
@@ -48,7 +48,7 @@ describe("planted bugs", () => {
     );
 
   it(
-    "[X43] a violation comes with the smallest schedule that still breaks the promise, and its story",
+    "[X43] a violation is reported with the smallest schedule that still causes it, and with its trace",
     async () => {
       const { from } = catches["requeue-forgets-fence"];
 

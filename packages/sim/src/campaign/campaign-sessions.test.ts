@@ -9,7 +9,7 @@ describe("sessions under faults", () => {
   const range = { from: 1, to: 60, profile: "session" } as const;
 
   it(
-    "[X58] no promise is broken while sockets come and go; sessions are resumed, every kind of fault strikes, every checker has something to judge",
+    "[X58] a campaign of broken connections finds no violation: sessions are resumed, every fault occurs, every checker has something to judge",
     async () => {
       const report = await runCampaign(range);
 
@@ -22,7 +22,7 @@ describe("sessions under faults", () => {
   );
 
   it(
-    "[X57] and none where every resume is refused: a reset is always enough",
+    "[X57] a campaign in which every resume is refused finds no violation: a reset is always enough",
     async () => {
       const report = await runCampaign({ ...range, to: 40, isResumeRefused: true });
 

@@ -7,7 +7,7 @@ const hour = 3_600_000;
 
 describe("workflows under faults", () => {
   it(
-    "[X62] chains, containers, steering and what is kept at workers break no promise; every checker has something to judge",
+    "[X62] a campaign of chains, containers, steering and resources at workers finds no violation; every checker has something to judge",
     async () => {
       const report = await runCampaign({ from: 1, to: 80, profile: "workflow" });
 

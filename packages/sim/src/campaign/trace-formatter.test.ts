@@ -3,7 +3,7 @@ import { generateWorldPlan } from "../plan/world-plan.ts";
 import { traceSeed } from "./campaign.ts";
 
 describe("the story of a seed", () => {
-  it("[X45] tells faults, deaths, sessions, dispatches, handlers, results and facts in the order of time", async () => {
+  it("[X45] the trace of a seed shows faults, processes, dispatches, handlers, results and facts in the order of time", async () => {
     const story = await traceSeed({ seed: 3, profile: "default" });
 
     const text = story.map((line) => line.text).join("\n");
@@ -22,7 +22,7 @@ describe("the story of a seed", () => {
     for (const { kind } of generateWorldPlan(3, "default").faults) expect(text).toContain(`fault ${kind}`);
   });
 
-  it("[X45] asked about an id, tells what bears on it and the faults and deaths between", async () => {
+  it("[X45] the trace of a seed for one id shows only what concerns it and the faults, phases and process events between", async () => {
     const whole = await traceSeed({ seed: 3, profile: "default" });
     const task = /handler of (\S+)#/.exec(whole.map(({ text }) => text).join("\n"))?.[1] ?? "";
 

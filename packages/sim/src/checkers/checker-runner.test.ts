@@ -6,7 +6,7 @@ import { checkers } from "./checker-table.ts";
 import { ObservationScript, violationOf } from "./testing/observation-script.ts";
 
 describe("the checker", () => {
-  it("[X39] puts the pages of several readers together, each fact once and in the order of commits", () => {
+  it("[X39] the checker runner merges the log pages of several readers, each fact once and in the order of commits", () => {
     const fact = (position: number, type: string, data: object = {}) => ({
       position,
       at: position,
@@ -34,7 +34,7 @@ describe("the checker", () => {
     expect(violationOf(script, "single-lease")).toContain("did not rise with task.requeued at position 3");
   });
 
-  it("[X39] keeps the first violation of each checker, with its time and what it is about", () => {
+  it("[X39] the checker runner keeps the first violation of each checker, with its time and what it is about", () => {
     const script = new ObservationScript().start("r1").start("r2").wait(70).read();
 
     expect(script.runChecker("durable").violations).toEqual([
@@ -42,11 +42,11 @@ describe("the checker", () => {
     ]);
   });
 
-  it("[X39] says how much each checker saw, so that one that sees nothing is found out", () => {
+  it("[X39] the checker runner reports how much each checker saw, so that one that saw nothing is noticed", () => {
     expect(new CheckerRunner().finish().saw).toEqual(Object.fromEntries(Object.keys(checkers).map((name) => [name, 0])));
   });
 
-  it("[X39] every checker of the table has a test of its own", () => {
+  it("[X39] every registered checker has a test of its own", () => {
     const folders = ["runs", "tasks", "sessions", "workflows", "log"];
     const files = folders.flatMap((folder) => readdirSync(join(import.meta.dirname, folder)).map((file) => `${folder}/${file}`));
     const sources = files.filter((file) => !file.endsWith(".test.ts"));

@@ -13,13 +13,13 @@ const requestedRunOf = (workflow: object) => {
 };
 
 describe("places", () => {
-  it("[X71] are read from ids: scope, node, call and frame", () => {
+  it("[X71] parseTaskId reads scope, node, call and iteration from a task id", () => {
     expect(parseTaskId("r1.4")).toEqual({ scope: "", ordinal: 4, call: null, iteration: null });
     expect(parseTaskId("r1.4*2/7~3")).toEqual({ scope: "4*2", ordinal: 7, call: 3, iteration: null });
     expect(parseTaskId("r1.5~1*0")).toEqual({ scope: "", ordinal: 5, call: 1, iteration: 0 });
   });
 
-  it("[X71] lead to the authored node, inside containers and around hosts, and say who is carried by others", () => {
+  it("[X71] a task id leads to its authored node, in containers and middleware chains, and shows whether other tasks carry it out", () => {
     const [map, chain] = [requestedRunOf(mapWorkflow([1])), requestedRunOf(middlewareWorkflow())];
 
     expect(nodeOfTask(map, "r1.0*0/1")?.id).toBe("b");

@@ -21,7 +21,7 @@ function startProcess(driftPpm = 0) {
 }
 
 describe("a process", () => {
-  it("[X3] hears at once while it runs, late while it is held, and never once it is dead", () => {
+  it("[X3] a simulated process handles events at once while it runs, on resume while it is paused, and never once it has ended", () => {
     const { life: eventLoop, seen, say, passUntil } = startProcess();
     eventLoop.deliver(say("at once"));
     eventLoop.pause();
@@ -37,7 +37,7 @@ describe("a process", () => {
     expect(seen).toEqual(["at once", "late"]);
   });
 
-  it("[X3] rings timers late while it is held, once each, and none after its end", () => {
+  it("[X3] a simulated process fires overdue timers once each when it resumes, and none after its end", () => {
     const { life: eventLoop, seen, say, passUntil } = startProcess();
     eventLoop.after(10, say("ten"));
     eventLoop.every(4, say("four"));
@@ -56,7 +56,7 @@ describe("a process", () => {
     expect(seen).toEqual(["four", "four", "ten"]);
   });
 
-  it("[X3] may ring timers before it takes in what has arrived, or the other way round", () => {
+  it("[X3] a resumed simulated process fires its timers before it handles arrived messages, or the other way round, as requested", () => {
     for (const timersFirst of [true, false]) {
       const { life: eventLoop, seen, say, passUntil } = startProcess();
       eventLoop.after(10, say("timer"));
@@ -71,7 +71,7 @@ describe("a process", () => {
     }
   });
 
-  it("[X3] is ended by what it does not catch", () => {
+  it("[X3] an uncaught exception in a simulated process is passed to its error callback", () => {
     const { life: eventLoop, problems } = startProcess();
 
     eventLoop.deliver(() => {
@@ -83,7 +83,7 @@ describe("a process", () => {
 });
 
 describe("a machine's clocks", () => {
-  it("[X4] jump on the wall and not on the monotonic one", () => {
+  it("[X4] a jump of a simulated machine's wall clock leaves its monotonic clock unchanged", () => {
     const { clock, passUntil } = startProcess();
     passUntil(100);
 
@@ -93,7 +93,7 @@ describe("a machine's clocks", () => {
     expect(clock.wall()).toBe(worldStartWallMs + 100 - 3_600_000);
   });
 
-  it("[X4] drift, and timers drift with them", () => {
+  it("[X4] a simulated machine's monotonic clock drifts, and its timers drift with it", () => {
     const { clock, life: eventLoop, seen, say, passUntil, timeline } = startProcess(100_000);
     eventLoop.after(110, say("rang"));
 
@@ -105,7 +105,7 @@ describe("a machine's clocks", () => {
     expect(clock.mono()).toBeCloseTo(1_000 + timeline.now * 1.1);
   });
 
-  it("[X4] stand still while the machine is suspended, so that its process cannot know how long it was away", () => {
+  it("[X4] a suspended machine's monotonic clock and timers stand still, and its wall clock shows the true time afterwards", () => {
     const { clock, life: eventLoop, seen, say, passUntil } = startProcess();
     eventLoop.after(10, say("rang"));
     passUntil(5);

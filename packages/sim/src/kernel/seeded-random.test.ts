@@ -4,12 +4,12 @@ import { SeededRandom } from "./seeded-random.ts";
 const drawNumbers = (random: SeededRandom, count = 8): number[] => Array.from({ length: count }, () => random.nextUint32());
 
 describe("dice", () => {
-  it("[X1] give the same stream for the same name, and another for a neighbour", () => {
+  it("[X1] a seeded random generator gives the same stream for the same name, and another for a neighbouring name", () => {
     expect(drawNumbers(new SeededRandom("7"))).toEqual(drawNumbers(new SeededRandom("7")));
     expect(drawNumbers(new SeededRandom("7"))).not.toEqual(drawNumbers(new SeededRandom("8")));
   });
 
-  it("[X1] fork into streams that do not care what was drawn elsewhere", () => {
+  it("[X1] a forked random stream does not depend on what was drawn from its parent or from other forks", () => {
     const busy = new SeededRandom("7");
     const lazy = new SeededRandom("7");
 
@@ -20,7 +20,7 @@ describe("dice", () => {
     expect(drawNumbers(busy.fork("net"))).not.toEqual(drawNumbers(busy.fork("disk")));
   });
 
-  it("[X1] spread evenly, and choose by weight", () => {
+  it("[X1] a seeded random generator spreads numbers evenly and picks by weight", () => {
     const random = new SeededRandom("spread");
     const drawn = Array.from({ length: 20_000 }, () => random.integerBelow(10));
     const tenths = Array.from({ length: 10 }, (_, tenth) => drawn.filter((one) => one === tenth).length);
@@ -31,7 +31,7 @@ describe("dice", () => {
     expect(names.filter((name) => name === "often").length / 4_000).toBeCloseTo(0.75, 1);
   });
 
-  it("[X1] stay within the bounds they were given", () => {
+  it("[X1] a seeded random generator stays within its bounds", () => {
     const random = new SeededRandom("bounds");
 
     for (let n = 0; n < 1_000; n++) {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { drainMicrotasks, Timeline } from "./timeline.ts";
 
 describe("true time", () => {
-  it("[X2] lets events happen in the order of their time, and of being asked for within one instant", () => {
+  it("[X2] the timeline runs events in order of time, and within one instant in the order they were scheduled", () => {
     const timeline = new Timeline();
     const seen: string[] = [];
     const say = (word: string) => () => void seen.push(`${word} at ${timeline.now}`);
@@ -19,7 +19,7 @@ describe("true time", () => {
     expect(timeline.eventCount).toBe(5);
   });
 
-  it("[X2] keeps a thousand shuffled events in order", () => {
+  it("[X2] the timeline runs a thousand shuffled events in order", () => {
     const timeline = new Timeline();
     const seen: number[] = [];
     for (let n = 0; n < 1_000; n++) {
@@ -32,7 +32,7 @@ describe("true time", () => {
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
   });
 
-  it("[X2] waits until every promise that can move has moved, however long the chain", async () => {
+  it("[X2] drainMicrotasks waits until every promise that can settle has settled, however long the chain", async () => {
     let links = 0;
     const chain = async (): Promise<void> => {
       for (; links < 500; links++) await new Promise<void>((resolve) => queueMicrotask(resolve));

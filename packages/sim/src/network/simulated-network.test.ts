@@ -63,7 +63,7 @@ const frameFates = (observations: readonly Observation[]): string[] =>
   observations.flatMap((one) => (one.kind === "frame" && one.event !== "sent" ? [`${one.text} ${one.event}`] : []));
 
 describe("the network", () => {
-  it("[X5] delivers whole messages in order, both ways, whatever their latencies", () => {
+  it("[X5] the simulated network delivers whole messages in order, both ways, whatever their latencies", () => {
     const { connection, worker, scheduler, pass } = openConnection();
     const words = Array.from({ length: 50 }, (_, n) => `m${n}`);
 
@@ -78,7 +78,7 @@ describe("the network", () => {
     expect(worker).toEqual(["opened", ...words]);
   });
 
-  it("[X5] refuses a dial where nobody listens, and lets it hang where the path is clogged", () => {
+  it("[X5] the simulated network refuses a dial where nothing listens, and leaves it pending where the path is blocked", () => {
     expect(openConnection(false).worker).toEqual(["closed 1006"]);
 
     const { network, workerLoop, pass } = openConnection();
@@ -95,7 +95,7 @@ describe("the network", () => {
     expect(heard).toEqual([]);
   });
 
-  it("[X5] closes in good order: what was said before arrives, and both ends hear of it once", () => {
+  it("[X5] a closed simulated connection still delivers what was sent before, and both ends see the close once", () => {
     const { connection, worker, scheduler, pass } = openConnection();
 
     connection.worker.send("last");
@@ -108,7 +108,7 @@ describe("the network", () => {
     expect(connection.hasEnded).toBe(true);
   });
 
-  it("[X5] loses on a reset what a cut still delivers; both ends see the end", () => {
+  it("[X5] a reset simulated connection loses messages in flight that a cut one still delivers, and both ends see the close", () => {
     const cut = openConnection();
     cut.connection.worker.send("on its way");
     cut.connection.disconnectBothEnds(false);
@@ -125,7 +125,7 @@ describe("the network", () => {
     expect(reset.worker).toEqual(["opened", "closed 1006"]);
   });
 
-  it("[X5] leaves one end of a half-open connection in the dark for ever", () => {
+  it("[X5] one end of a half-open simulated connection never sees that the other end has closed", () => {
     const { connection, worker, scheduler, pass } = openConnection();
 
     connection.disconnectOneEnd("worker");
@@ -137,7 +137,7 @@ describe("the network", () => {
     expect(connection.scheduler.state).toBe("open");
   });
 
-  it("[X5] drops one direction silently while the other flows", () => {
+  it("[X5] the simulated network can drop one direction of a connection silently while the other still delivers", () => {
     const { connection, worker, scheduler, observations, pass } = openConnection();
 
     connection.channelFrom("worker").goSilent();
@@ -150,7 +150,7 @@ describe("the network", () => {
     expect(frameFates(observations)).toEqual(["lost lost", "heard delivered"]);
   });
 
-  it("[X5] holds a clogged path back and then delivers everything in order; what a socket holds shows in its buffer", () => {
+  it("[X5] a blocked network path delivers everything in order once it is unblocked, and the socket's buffer shows what it holds until then", () => {
     const { network, connection, scheduler, pass } = openConnection();
     const unclog = network.blockPath("w1-s1");
 
@@ -166,7 +166,7 @@ describe("the network", () => {
     expect(connection.worker.outgoing.bufferedBytes).toBe(0);
   });
 
-  it("[X5] tells the other end when a process dies, and nobody when its machine loses power", () => {
+  it("[X5] a simulated process that dies closes its connection at the other end, but one whose machine loses power does not", () => {
     const killed = openConnection();
     killed.workerLoop.end();
     killed.connection.handleProcessEnd("worker", false);
@@ -182,7 +182,7 @@ describe("the network", () => {
     expect(frameFates(dark.observations)).toEqual(["lost lost"]);
   });
 
-  it("[X5] gives a held process its messages when it runs again, and calls them lost when it dies before", () => {
+  it("[X5] a paused simulated process gets its messages when it resumes, and they are recorded as lost if it dies first", () => {
     const late = openConnection();
     late.schedulerLoop.pause();
     late.connection.worker.send("late");
@@ -201,7 +201,7 @@ describe("the network", () => {
     expect(frameFates(dead.observations)).toEqual(["lost lost"]);
   });
 
-  it("[X6] can lose, double or delay a single message on a living connection, and only that one", () => {
+  it("[X6] the simulated network can lose, duplicate or delay a single message on an open connection, and only that one", () => {
     const say = (scene: NetworkFixture): void => {
       for (const word of ["a", "b", "c"]) {
         scene.connection.worker.send(word);
@@ -224,7 +224,7 @@ describe("the network", () => {
     expect(overtaken.scheduler).toEqual(["b", "a", "c"]);
   });
 
-  it("[X6] can lose, double or delay a share of all messages for a while, and the connection lives on", () => {
+  it("[X6] the simulated network can lose, duplicate or delay a share of all messages for a while, and the connection stays open", () => {
     const scene = openConnection();
     const words = Array.from({ length: 200 }, (_, at) => `m${at}`);
     const say = (): void => {

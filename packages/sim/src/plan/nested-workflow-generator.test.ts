@@ -11,7 +11,7 @@ const generateMany = (count: number) =>
 const toText = (workflows: readonly { readonly workflow: object }[]) => JSON.stringify(workflows);
 
 describe("workflows of the whole grammar", () => {
-  it("[X70] are valid, and equal dice draw equal ones", () => {
+  it("[X70] generated nested workflows are valid, and equal seeds generate equal ones", () => {
     const all = generateMany(60);
 
     for (const { workflow } of all) {
@@ -22,7 +22,7 @@ describe("workflows of the whole grammar", () => {
     expect(toText(generateMany(60))).toBe(toText(all));
   });
 
-  it("[X70] have chains that repeat and withhold, every kind of loop, retries, pins, keys and things that are kept", () => {
+  it("[X70] generated nested workflows have repeated and withheld calls, every kind of loop, timeouts, pins, sticky keys and kept resources", () => {
     const words = toText(generateMany(120));
 
     for (const word of [
@@ -40,7 +40,7 @@ describe("workflows of the whole grammar", () => {
     expect(generateMany(120).some(({ pins }) => pins !== null)).toBe(true);
   });
 
-  it("[X70] come with orders to steer, but for the fifth of the worlds that is left alone", () => {
+  it("[X70] workflow-profile plans contain steering commands, except the plans without faults, which only start runs", () => {
     const worlds = Array.from({ length: 60 }, (_, seed) => generateWorldPlan(seed + 1, "workflow"));
     const steered = worlds.flatMap(({ plannedCalls: calls }) => calls.map(({ what }) => what));
     const alone = worlds.filter(({ faults }) => faults.length === 0);

@@ -6,7 +6,7 @@ import { generateWorldPlan } from "./world-plan.ts";
 const seeds = Array.from({ length: 400 }, (_, n) => n + 1);
 
 describe("the plan of a world", () => {
-  it("[X9] is the same for the same seed, and nothing but data", () => {
+  it("[X9] a world plan is the same for the same seed, and is plain JSON data", () => {
     const plan = generateWorldPlan(17, "default");
 
     expect(generateWorldPlan(17, "default")).toEqual(plan);
@@ -14,7 +14,7 @@ describe("the plan of a world", () => {
     expect(generateWorldPlan(18, "default")).not.toEqual(plan);
   });
 
-  it("[X9] has the faults of its profile and no others, in the order of time, before the fault phase ends", () => {
+  it("[X9] a world plan has faults of its profile only, in order of time, before the fault phase ends", () => {
     for (const profile of Object.keys(profiles) as FaultProfile[]) {
       const groups: readonly string[] = profiles[profile];
       for (const seed of seeds.slice(0, 50)) {
@@ -27,14 +27,14 @@ describe("the plan of a world", () => {
     expect(seeds.every((seed) => generateWorldPlan(seed, "calm").faults.length === 0)).toBe(true);
   });
 
-  it("[X9] draws the same world for every profile of a seed: only its faults differ", () => {
+  it("[X9] world plans of one seed in two profiles differ only in faults, planned calls and guarantees", () => {
     const { faults: _, profile: __, plannedCalls: ___, guarantees: ____, ...stormy } = generateWorldPlan(5, "network");
     const { faults: _a, profile: _b, plannedCalls: _c, guarantees: _d, ...store } = generateWorldPlan(5, "store");
 
     expect(store).toEqual(stormy);
   });
 
-  it("[X9] draws every kind of fault, every size of world and every setting somewhere in a few hundred seeds", () => {
+  it("[X9] world plans of a few hundred seeds cover every kind of fault, every size of world and every setting", () => {
     const plans = seeds.map((seed) => generateWorldPlan(seed, "default"));
     const kinds = new Set(plans.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
     const sizes = (of: (plan: (typeof plans)[number]) => number): number[] => [...new Set(plans.map(of))].sort((a, b) => a - b);
@@ -48,7 +48,7 @@ describe("the plan of a world", () => {
     expect(sizes(({ hintsLostShare }) => hintsLostShare)).toEqual([0, 0.1, 1]);
   });
 
-  it("[X9] has a worker for every task it will start, but for those of a package that nobody brings", () => {
+  it("[X9] a world plan has a worker for every task it will start, except those of a package that no worker has", () => {
     for (const seed of seeds.slice(0, 100)) {
       const { plannedCalls: calls, workers } = generateWorldPlan(seed, "default");
       for (const call of calls) {
@@ -67,7 +67,7 @@ describe("the plan of a world", () => {
     }
   });
 
-  it("[X56] draws for the session profile small worlds with windows of 1 to 64, both kinds of networks, tokens that run out, older workers", () => {
+  it("[X56] session-profile plans cover windows of 1 to 64, lossy and lossless networks, tokens that expire, refused resumes and older workers", () => {
     const plans = seeds.map((seed) => generateWorldPlan(seed, "session"));
     const values = (of: (plan: (typeof plans)[number]) => number | boolean | undefined) => new Set(plans.map(of));
 
@@ -88,7 +88,7 @@ describe("the plan of a world", () => {
     expect(hasOlder.every(({ isNetworkLossy }) => !isNetworkLossy)).toBe(true);
   });
 
-  it("[X78] has commands to workers in every profile: kicks, packages, work to be left to another or to nobody, runs of a package that nobody brings", () => {
+  it("[X78] default, session and workflow plans have kicks, package commands, rebinds with and without a successor, and runs of a missing package", () => {
     for (const profile of ["default", "session", "workflow"] as const) {
       const plans = seeds.slice(0, 200).map((seed) => generateWorldPlan(seed, profile));
       const workerCommands = plans.flatMap(({ plannedCalls: calls }) =>
@@ -107,7 +107,7 @@ describe("the plan of a world", () => {
     }
   });
 
-  it("[X79] draws for the workflow profile older workers and disks that fail, except where nothing goes wrong", () => {
+  it("[X79] workflow-profile plans have disk faults, and older workers only where there are faults", () => {
     const plans = seeds.map((seed) => generateWorldPlan(seed, "workflow"));
     const hasOlder = plans.filter(({ workers }) => workers.some(({ dialect }) => dialect !== undefined));
     const disks = new Set(plans.flatMap(({ faults }) => faults.flatMap(({ kind }) => (kind.startsWith("disk-") ? [kind] : []))));
@@ -120,7 +120,7 @@ describe("the plan of a world", () => {
     expect([...disks].sort()).toEqual(["disk-append-fails", "disk-full", "disk-slow", "disk-sync-fails"]);
   });
 
-  it("[X57] refuses every resume where that is wished, and is otherwise the same world", () => {
+  it("[X57] a world plan with resumes refused is otherwise the same plan", () => {
     const { sessionLimits: doors, ...rest } = generateWorldPlan(7, "session");
     const { sessionLimits: refusing, ...same } = generateWorldPlan(7, "session", { isResumeRefused: true });
 

@@ -14,12 +14,12 @@ function runTurns(turnMs: number, turns: number): string[] {
 }
 
 describe("the watch for spinning engines", () => {
-  it("[X14] finds one that takes turn after turn while hardly any time passes", () => {
+  it("[X14] the turn loop detector reports an engine that takes turn after turn while hardly any time passes", () => {
     expect(runTurns(0.1, 20_000)).toEqual([expect.stringMatching(/^s1: 2500 turns in \d+ ms$/), expect.anything()]);
     expect(runTurns(0, 3_000)).toEqual(["s1: 2500 turns in 0 ms"]);
   });
 
-  it("[X14] leaves a busy one alone", () => {
+  it("[X14] the turn loop detector does not report an engine that is merely busy", () => {
     expect(runTurns(1, 20_000)).toEqual([]);
   });
 });

@@ -56,7 +56,7 @@ function watchPromise<T>(asked: Promise<T>): { fate: T | string } {
 const begin = (store: Store): Promise<TurnTransaction> => store.begin(want);
 
 describe("a scheduler's way to the store", () => {
-  it("[X8] rolls back what a dead process had open and never answers it", async () => {
+  it("[X8] the simulated store connection rolls back the open transaction of a dead process and never answers that process", async () => {
     const { access: storeConnection, life: eventLoop, isFree, pass } = await connectStore();
     const tx = await begin(storeConnection.store);
     expect(await isFree()).toBe(false);
@@ -71,7 +71,7 @@ describe("a scheduler's way to the store", () => {
     expect(await isFree()).toBe(true);
   });
 
-  it("[X8] answers a held process when it runs again", async () => {
+  it("[X8] the simulated store connection answers a paused process when it resumes", async () => {
     const { access: storeConnection, life: eventLoop, pass } = await connectStore();
     eventLoop.pause();
     const asked = watchPromise(begin(storeConnection.store));
@@ -84,7 +84,7 @@ describe("a scheduler's way to the store", () => {
     expect(asked.fate).not.toBe("pending");
   });
 
-  it("[X8] ends a transaction that stays open while its owner cannot be reached: the roots come free, the commit fails", async () => {
+  it("[X8] the simulated store connection ends a transaction left open during an outage: its roots are released and its commit fails", async () => {
     const { access: storeConnection, timeline, isFree, pass } = await connectStore();
     const tx = await begin(storeConnection.store);
 
@@ -100,7 +100,7 @@ describe("a scheduler's way to the store", () => {
     expect(commit.fate).toMatchObject({ outcome: "failed" });
   });
 
-  it("[X8] loses the connection of one transaction: what it asks fails, the next one is fine", async () => {
+  it("[X8] a transaction whose simulated store connection is lost fails its requests, and the next transaction works", async () => {
     const { access: storeConnection } = await connectStore();
     storeConnection.loseNextTransaction();
     const broken = await begin(storeConnection.store);
@@ -111,7 +111,7 @@ describe("a scheduler's way to the store", () => {
     expect(next.row("run", "r1")).toBe(null);
   });
 
-  it("[X8] brings hints late, or not at all where they are lost", async () => {
+  it("[X8] the simulated store connection delivers hints, and none where all are to be lost", async () => {
     const happening = { tenant: "t", subject: "worker/t/w", facts: [{ type: "x", data: {} }] } as const;
     const heard: string[] = [];
     for (const lostShare of [0, 1]) {

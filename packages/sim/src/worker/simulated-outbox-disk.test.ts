@@ -37,7 +37,7 @@ function createDisk(seed = "disk") {
 const bytes = (text: string): Uint8Array => Buffer.from(text);
 
 describe("a worker's disk", () => {
-  it("[X7] keeps what was appended over the end of a process, and what was synced over the loss of power", async () => {
+  it("[X7] the simulated disk keeps appended data when its process ends, and synced data when power is lost", async () => {
     const { drive: outboxDisk, born, life: eventLoop, disk, finish, text } = createDisk();
     expect(await finish(disk.read())).toBe(null);
     await finish(disk.append(bytes("safe")));
@@ -52,7 +52,7 @@ describe("a worker's disk", () => {
     expect(await text(next)).toMatch(/^safe(a(n(d( (m(o(re?)?)?)?)?)?)?)?$/);
   });
 
-  it("[X7] tears the tail anywhere when the power goes", async () => {
+  it("[X7] a power loss cuts the unsynced tail of the simulated disk at any byte", async () => {
     const lengths = new Set<number>();
     for (let seed = 0; seed < 60; seed++) {
       const { drive: outboxDisk, disk, finish, text } = createDisk(`torn ${seed}`);
@@ -67,7 +67,7 @@ describe("a worker's disk", () => {
     expect(lengths).toEqual(new Set([2, 3, 4, 5, 6]));
   });
 
-  it("[X7] fails an append on a full disk and leaves some of its bytes behind, until there is room again", async () => {
+  it("[X7] an append to a full simulated disk fails and leaves some of its bytes behind, until there is room again", async () => {
     const { drive: outboxDisk, disk, finish, text } = createDisk();
     await finish(disk.append(bytes("ok")));
 
@@ -83,7 +83,7 @@ describe("a worker's disk", () => {
     expect(await text(disk)).toBe("okagain");
   });
 
-  it("[X7] forgets what a failed sync did not write: the next one succeeds without it", async () => {
+  it("[X7] the simulated disk drops what a failed sync did not write, and the next sync succeeds without it", async () => {
     const { drive: outboxDisk, disk, finish, text } = createDisk("sync 2");
     await finish(disk.append(bytes("x".repeat(1_000))));
 
@@ -100,7 +100,7 @@ describe("a worker's disk", () => {
     expect((await text(disk)).length).toBe(kept?.length);
   });
 
-  it("[X7] replaces the file whole or not at all, and sets it aside", async () => {
+  it("[X7] the simulated disk replaces its file completely or not at all, and can set it aside", async () => {
     const { drive: outboxDisk, disk, finish, text } = createDisk();
     await finish(disk.append(bytes("old")));
     outboxDisk.faults.append++;
@@ -116,7 +116,7 @@ describe("a worker's disk", () => {
     expect(await finish(disk.read())).toBe(null);
   });
 
-  it("[X7] answers a process late or never, as it is held or dead", async () => {
+  it("[X7] the simulated disk answers a paused process when it resumes, and a dead process never", async () => {
     const { disk, life: eventLoop, finish } = createDisk();
     eventLoop.pause();
     const waiting = disk.append(bytes("x"));

@@ -13,7 +13,7 @@ const seed =
 const schedule = [{ at: 1_000, kind: "cloned", target: "w1", ms: 9_000 }];
 
 describe("a worker that was cloned", () => {
-  it("[X60] is a second process with the same instance id, which goes when its fault ends and does not come back", async () => {
+  it("[X60] a cloned worker is a second process with the same instance id, which ends with its fault and does not return", async () => {
     const observations: Observation[] = [];
     await playSeed({ seed, profile: "session", schedule, observe: (one) => void observations.push(one) });
 
@@ -28,7 +28,7 @@ describe("a worker that was cloned", () => {
     );
   });
 
-  it("[X60] breaks no promise, and the schedulers notice", async () => {
+  it("[X60] a cloned worker causes no violation, and the schedulers detect it", async () => {
     const { violations, report } = await checkSeed({ seed, profile: "session", schedule });
 
     expect(violations).toEqual([]);

@@ -25,7 +25,7 @@ const observationsOfKind = <K extends Observation["kind"]>(
   observations.filter((one): one is Extract<Observation, { kind: K }> => one.kind === kind);
 
 describe("a world that is played", () => {
-  it("[X10] is the same to the last byte when the seed is, in this process and in another", async () => {
+  it("[X10] a simulated world is byte-identical for the same seed, in this process and in another", async () => {
     const file = fileURLToPath(new URL("./simulated-world.ts", import.meta.url));
     const script = `import(${JSON.stringify(file)}).then(async ({ playSeed }) => {
       const report = await playSeed({ seed: 11, profile: "default", observe: () => undefined });
@@ -42,7 +42,7 @@ describe("a world that is played", () => {
     expect((await play(12, "default")).report.traceHash).not.toBe(first.report.traceHash);
   });
 
-  it("[X11] comes to its end without faults: every run has ended and nothing was broken", async () => {
+  it("[X11] a simulated world without faults converges: every run has ended and no defect was reported", async () => {
     for (let seed = 1; seed <= 12; seed++) {
       const { report, observations } = await play(seed, "calm");
 
@@ -52,7 +52,7 @@ describe("a world that is played", () => {
     }
   });
 
-  it("[X12] comes to its end after every fault phase: faults end, processes come back, nobody drains", async () => {
+  it("[X12] a simulated world converges after every fault phase: faults end, processes restart and no worker is left draining", async () => {
     for (const profile of ["default", "crashes", "network", "session", "store", "clocks", "disk"] as const)
       for (let seed = 1; seed <= 4; seed++) {
         const { report, observations } = await play(seed, profile);
@@ -72,7 +72,7 @@ describe("a world that is played", () => {
       }
   });
 
-  it("[X13] can be played with a part of its faults: the world and its callers stay the same", async () => {
+  it("[X13] a simulated world can be played with a part of its faults, and its callers start the same runs", async () => {
     const seed = [1, 2, 3, 4, 5, 6, 7, 8, 9].find((one) => generateWorldPlan(one, "default").faults.length > 8) ?? 0;
     const { faults } = generateWorldPlan(seed, "default");
     const whole = await play(seed, "default");
@@ -91,7 +91,7 @@ describe("a world that is played", () => {
     );
   });
 
-  it("[X15] shows every handler that starts come to one end, and every frame sent once before it is delivered or lost", async () => {
+  it("[X15] in a simulated world every handler that starts ends at most once, and every frame is sent once before it is delivered or lost", async () => {
     for (let seed = 20; seed < 26; seed++) {
       const { observations } = await play(seed, "default");
       const playing = new Map<string, number>();
@@ -112,7 +112,7 @@ describe("a world that is played", () => {
     }
   });
 
-  it("[X16] has callers that ask again under the same key when no answer came", async () => {
+  it("[X16] simulated callers repeat a request under the same idempotency key when no answer arrived", async () => {
     let repeats = 0;
     for (let seed = 1; seed <= 40 && repeats === 0; seed++) {
       const schedule = [{ at: 0, kind: "answer-lost", target: "api", ms: 20_000, rate: 0.7 }];

@@ -3,14 +3,14 @@ import { ManualClock } from "../contract/fixtures/memory-and-sqlite-fixtures.ts"
 import { slewedClock } from "./slewed-clock.ts";
 
 describe("store clock", () => {
-  it("[S17] starts at the wall's time, or at the stored one when that is later", () => {
+  it("[S17] the store clock starts at the wall clock's time, or at the stored time if that is later", () => {
     const source = new ManualClock();
 
     expect(slewedClock(source, 0).now()).toBe(source.wall());
     expect(slewedClock(source, source.wall() + 5_000).now()).toBe(source.wall() + 5_000);
   });
 
-  it("[S17] follows a jump of the wall by at most 1 ms in 20, forward and backward, until it has caught up", () => {
+  it("[S17] the store clock follows a jump of the wall clock by at most 1 ms in 20, forward and backward, until it has caught up", () => {
     const source = new ManualClock();
     const clock = slewedClock(source, 0);
     const start = clock.now();
@@ -25,7 +25,7 @@ describe("store clock", () => {
     expect(clock.now() - start).toBe(2_100 + 1_900);
   });
 
-  it("[S17] stands still for a monotonic clock that does, and never goes back with one that breaks its word", () => {
+  it("[S17] the store clock stands still while the monotonic clock does, and does not go back when the monotonic clock does", () => {
     let mono = 1_000;
     const clock = slewedClock({ wall: () => 50_000, mono: () => mono }, 0);
     const start = clock.now();

@@ -12,7 +12,9 @@ describeStoreContract("postgres, three schedulers", async () => createPostgresFi
 
 describe("twins", () => {
   for (const seed of [1, 2])
-    it(`[S51] PostgreSQL and memory answer alike over a random history (seed ${seed})`, { timeout: 60_000 }, async () => {
+    it(`[S51] the PostgreSQL and memory stores give the same answers over a random history (seed ${seed})`, {
+      timeout: 60_000,
+    }, async () => {
       const clockStartsAt = new ManualClock().wall();
       const fixtures = [
         await createMemoryFixture("strong"),

@@ -10,7 +10,7 @@ describe("planted bugs", () => {
     ["no-root-lock", joinsCountEachEnd],
     ["drop-unit", everyChangeSetIsWritten],
   ] as const)
-    it(`[S50] "${mutant}" is caught by "${caught.title}"`, async () => {
+    it(`[S50] the planted bug '${mutant}' is caught by the store contract case '${caught.title}'`, async () => {
       await expect(caught.run(() => createMemoryFixture("weak", mutant))).rejects.toMatchObject({ code: "ERR_ASSERTION" });
       await expect(caught.run(() => createMemoryFixture("weak"))).resolves.toBeUndefined();
     });

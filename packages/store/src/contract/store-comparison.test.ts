@@ -10,7 +10,7 @@ describe("twins", () => {
     [4, 12],
     [5, 40],
   ] as const)
-    it(`[S51] sqlite and memory answer alike over a random history (seed ${seed}, cache of ${cacheRows})`, {
+    it(`[S51] the SQLite and memory stores give the same answers over a random history (seed ${seed}, cache of ${cacheRows})`, {
       timeout: 60_000,
     }, async () => {
       const fixtures = [

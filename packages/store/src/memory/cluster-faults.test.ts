@@ -16,7 +16,7 @@ function createRandom(seed: number) {
 }
 
 describe("the memory store with faults", () => {
-  it("[S52] loses no increment and doubles none, with three schedulers, busy roots, failures and lost answers", async () => {
+  it("[S52] the memory store loses no increment and doubles none, with three schedulers, busy roots, failures and lost answers", async () => {
     for (let seed = 1; seed <= 10; seed++) {
       const random = createRandom(seed);
       const waiting: (() => void)[] = [];
@@ -76,7 +76,7 @@ describe("the memory store with faults", () => {
     }
   });
 
-  it("[S52] holds the roots of a commit whose answer was lost until it is over, and settles only then", async () => {
+  it("[S52] the memory store holds the roots of a commit whose answer was lost until the commit is over, and settles it only then", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const cluster = new MemoryCluster({
       mode: "weak",
@@ -97,7 +97,7 @@ describe("the memory store with faults", () => {
     expect(await b.read("run/r1")).toMatchObject([{ id: "r1" }]);
   });
 
-  it("[S52] lets go of everything a handle held when it is closed, as when its process dies", async () => {
+  it("[S52] the memory store releases everything a handle held when the handle is closed, as when its process dies", async () => {
     const cluster = new MemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
     const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
@@ -109,7 +109,7 @@ describe("the memory store with faults", () => {
     expect(await b.read("run/r1")).toEqual([null]);
   });
 
-  it("[S52] tells other handles of new lines, mail and facts, and the writer of facts only", async () => {
+  it("[S52] the memory store sends hints of mail and facts to other handles, and of facts only to the writer", async () => {
     const cluster = new MemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
     const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];

@@ -47,7 +47,7 @@ const dropDocumentTablesSql = `DROP TABLE astraflow.doc, astraflow.chunk; ALTER 
   ALTER TABLE astraflow.run DROP COLUMN label, DROP COLUMN source, DROP COLUMN about, DROP COLUMN marks, DROP COLUMN bindings, DROP COLUMN terms`;
 
 describe("opening a database", () => {
-  it("[S40] makes the tables once when several schedulers open an empty database at one moment", async () => {
+  it("[S40] the PostgreSQL store creates its tables once when several schedulers open an empty database at the same moment", async () => {
     const stores = ["a", "b", "c", "d"].map((replica) => ({ replica, store: createStore() }));
     const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
 
@@ -56,7 +56,7 @@ describe("opening a database", () => {
     expect(await queryRows("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
   });
 
-  it("[S40] gives a replica that is opened several times at one moment a different epoch each time, and lets only the last write", async () => {
+  it("[S40] the PostgreSQL store gives a replica opened several times at once a new epoch each time, and only the last may begin turns", async () => {
     const stores = [createStore(), createStore(), createStore()];
     const epochs = await Promise.all(stores.map((store) => store.open(me)));
     const nothing = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
@@ -67,7 +67,7 @@ describe("opening a database", () => {
     expect(byEpoch).toEqual(["1 E.STORE.IN_USE", "2 E.STORE.IN_USE", "3 began"]);
   });
 
-  it("[S31] refuses a schema from a newer version and names both, for schedulers and readers", async () => {
+  it("[S31] the PostgreSQL store refuses a schema of a newer version and names both versions, for schedulers and readers", async () => {
     const store = createStore();
     await store.open(me);
     await store.close();
@@ -82,7 +82,7 @@ describe("opening a database", () => {
     await reader.close();
   });
 
-  it("[S67] takes a database of the version before over: its workers are there, with nothing said of their condition", async () => {
+  it("[S67] the PostgreSQL store upgrades a database from before workers had a condition, and keeps its workers with an empty one", async () => {
     const before = await openClient(createStore());
     await before.write(changeSet({ puts: [workerRow("acme/w1")] }));
     await before.store.close();
@@ -99,7 +99,7 @@ describe("opening a database", () => {
     ]);
   });
 
-  it("[S84] takes a database over in which runs had no names: they say nothing of themselves and are found by what is known", async () => {
+  it("[S84] the PostgreSQL store upgrades a database from before runs had names, and finds its runs by what is known of them", async () => {
     const before = await openClient(createStore());
     await before.write(changeSet({ puts: [runRow("r1", { client: "Nightly" }), taskRow("r1.0")] }));
     await before.store.close();
@@ -115,7 +115,7 @@ describe("opening a database", () => {
     expect(await found("night report")).toEqual(["r1"]);
   });
 
-  it("[S33] refuses a schema of our name that is not ours, a database without a store to read, and one that is not there", async () => {
+  it("[S33] the PostgreSQL store refuses a schema of its name that it did not create, reading a database without a store, and a missing database", async () => {
     const reader = new PostgresReader({ url });
     await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
     await reader.close();
@@ -127,7 +127,7 @@ describe("opening a database", () => {
     });
   });
 
-  it("[S41] refuses a database whose commits are answered before they are on disk, and names the setting", async () => {
+  it("[S41] the PostgreSQL store refuses a database that answers commits before they are on disk, and names the setting", async () => {
     for (const weak of ["off", "local", "remote_write"]) {
       await queryRows(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = ${weak}`);
       await expect(createStore().open(me)).rejects.toMatchObject({
@@ -140,7 +140,7 @@ describe("opening a database", () => {
     await expect(createStore().open(me)).resolves.toMatchObject({ epoch: 1 });
   });
 
-  it("[S41] refuses a server that does not sync at all", async () => {
+  it("[S41] the PostgreSQL store refuses a server with fsync off", async () => {
     const careless = await startPostgres({ settings: { fsync: "off" } });
     try {
       await expect(createStore(careless.url()).open(me)).rejects.toMatchObject({
@@ -152,7 +152,7 @@ describe("opening a database", () => {
     }
   });
 
-  it("[S41] refuses a turn once the setting is weakened under an open store, and takes turns again once it is mended", async () => {
+  it("[S41] the PostgreSQL store refuses turns while synchronous_commit is weakened under it, and takes turns again once it is restored", async () => {
     const client = await openClient(createStore());
     await client.write(changeSet({ puts: [runRow("r1")] }));
     const tryUntil = async (isDone: (outcome: string) => boolean) => {
@@ -178,7 +178,7 @@ describe("opening a database", () => {
     expect(await tryUntil((outcome) => outcome === "committed")).toMatchObject({ outcome: "committed" });
   });
 
-  it("[S42] never says the password of its address, whatever goes wrong", async () => {
+  it("[S42] the PostgreSQL store never shows the password of its address in an error, whatever fails on opening", async () => {
     const secret = "hunter2-and-more";
     const wrong = new URL(url);
     wrong.password = secret;
@@ -200,7 +200,7 @@ describe("opening a database", () => {
     }
   });
 
-  it("[S22] refuses a zombie already when it begins, and settles nothing for it any more", async () => {
+  it("[S22] the PostgreSQL store refuses a superseded replica already when it begins a turn, and settles nothing for it", async () => {
     let isBroken = false;
     const failpoint = (name: string) => {
       if (isBroken && name === "postgres.committing") throw new Error("the network is broken, says the test");
@@ -219,7 +219,7 @@ describe("opening a database", () => {
     await expect(store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.IN_USE" });
   });
 
-  it("[S17] runs its clock as fast as it is told, from the store's birth on, and never below what was stored", async () => {
+  it("[S17] the PostgreSQL store's clock runs faster under a time scale, and never falls below what was stored", async () => {
     const fast = openPostgres({ url, timeScale: 1_000 });
     opened.push(fast);
     const client = await openClient(fast);

@@ -62,7 +62,7 @@ const inTurn = "state = 'idle in transaction'";
 const inCommit = "wait_event_type = 'Lock' AND query LIKE '%turn_commit%'";
 
 describe("a commit whose answer is lost", () => {
-  it("[S11] is found committed when the server went on, and not before the server is done", async () => {
+  it("[S11] a PostgreSQL commit whose answer is lost settles as committed if the server went on, and not before the server is done", async () => {
     const client = await openClient("a", throughProxy());
     await client.write(runCreated("r1"));
     const tx = await client.begin({ rows: ["run/r2"] });
@@ -83,7 +83,7 @@ describe("a commit whose answer is lost", () => {
     expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
   });
 
-  it("[S11] is found absent when the server's session is ended in the middle of it", async () => {
+  it("[S11] a PostgreSQL commit whose answer is lost settles as absent if the server's session is ended in the middle of it", async () => {
     const client = await openClient("a", { connections: 1 });
     await client.write(runCreated("r1"));
     const tx = await client.begin({ rows: ["run/r2"] });
@@ -99,7 +99,7 @@ describe("a commit whose answer is lost", () => {
     expect((await client.write(runCreated("r2"))).first).toEqual(new Map([["acme", 2]]));
   });
 
-  it("[S11] leaves the other lanes at work meanwhile", async () => {
+  it("[S11] a PostgreSQL commit whose answer is lost does not stop turns on other connections", async () => {
     const client = await openClient("a", { connections: 2, failpoint: failOnce("postgres.committing") });
     const [first, second] = [await client.begin({ rows: ["run/r1"] }), await client.begin({ rows: ["run/r2"] })];
     expect(await client.commit(first, [runCreated("r1")])).toEqual({ outcome: "unknown" });
@@ -131,7 +131,7 @@ async function settledOutcomeOf(client: StoreClient, turn: number, answer: Commi
 
 describe("a server that goes away", () => {
   for (const how of ["fast", "immediate"] as const)
-    it(`[S43] loses the turn under way and nothing else over a restart (${how}), and takes turns again without being opened again`, async () => {
+    it(`[S43] the PostgreSQL store loses only the turn in progress over a server restart (${how}), and takes turns again without being reopened`, async () => {
       const [a, b] = [await openClient("a"), await openClient("b")];
       await a.write(runCreated("r1"));
       await b.write(runCreated("r2"));
@@ -147,7 +147,7 @@ describe("a server that goes away", () => {
       expect((await b.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
     });
 
-  it("[S43] says busy while the server is away, and works again as soon as it is back", async () => {
+  it("[S43] the PostgreSQL store answers busy while the server is down, and works again as soon as it is back", async () => {
     const client = await openClient();
     await client.write(runCreated("r1"));
     await server.halt("fast");
@@ -164,7 +164,7 @@ describe("a server that goes away", () => {
     expect((await client.store.events({ tenant: "acme", after: 0, limit: 9 })).head).toBe(2);
   });
 
-  it("[S43] fails a turn whose session was ended before its commit was sent, lets go of its roots, and goes on", async () => {
+  it("[S43] a PostgreSQL turn whose session ended before its commit was sent fails and releases its roots, and later turns succeed", async () => {
     const [a, b] = [await openClient("a", { connections: 1 }), await openClient("b")];
     await a.write(runCreated("r1"));
     const turn = a.nextTurn;
@@ -178,7 +178,9 @@ describe("a server that goes away", () => {
     expect((await b.readOne<RunRow>("run/r1")).open).toBe(3);
   });
 
-  it("[S43] ends a turn that its scheduler has forgotten, so that its roots are free again", { timeout: 30_000 }, async () => {
+  it("[S43] the PostgreSQL store ends a turn that its scheduler has abandoned, so that its roots are free again", {
+    timeout: 30_000,
+  }, async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     await a.write(runCreated("r1"));
     const forgotten = await a.begin({ rows: ["run/r1"] });
@@ -191,7 +193,7 @@ describe("a server that goes away", () => {
     expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
   });
 
-  it("[S43] does not lose its place when the turn cannot even ask for more rows", async () => {
+  it("[S43] a PostgreSQL turn whose session ended before it loads more rows fails as busy, and its connection slot is free again", async () => {
     const client = await openClient("a", { connections: 1 });
     await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
     const tx = await client.begin({ rows: ["run/r1"] });
@@ -204,7 +206,7 @@ describe("a server that goes away", () => {
 });
 
 describe("turns side by side", () => {
-  it("[S9] takes as many turns at a time as it has lanes, and lets the next wait for one", async () => {
+  it("[S9] the PostgreSQL store takes as many turns at a time as it has connections, and the next turn waits for one", async () => {
     const client = await openClient("a", { connections: 2 });
     const first = await client.begin({ rows: ["run/r1"] });
     const second = await client.begin({ rows: ["run/r2"] });
@@ -222,7 +224,7 @@ describe("turns side by side", () => {
     await second.abort();
   });
 
-  it("[S44] lets one of two turns that make the same run at one moment win, and the other go again", async () => {
+  it("[S44] of two PostgreSQL turns that create the same run at the same moment, one is committed and the other fails as busy", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const many = Array.from({ length: 100 }, (_, at) => `run/x${at}` as const);
     const [ours, theirs] = [await a.begin({ rows: many }), await b.begin({ rows: many })];
@@ -236,7 +238,7 @@ describe("turns side by side", () => {
     expect((await b.readOne<RunRow>("run/x7")).client).toBe("a");
   });
 
-  it("[S44] refuses tasks under a run that nobody has made, where nothing would tell of another's", async () => {
+  it("[S44] the PostgreSQL store refuses tasks of a run that does not exist, where a turn requests too many new names to lock them", async () => {
     const client = await openClient();
     const many = Array.from({ length: 100 }, (_, at) => `run/x${at}` as const);
     const tx = await client.begin({ rows: many });
@@ -247,7 +249,7 @@ describe("turns side by side", () => {
     });
   });
 
-  it("[S44] answers busy for a name that another turn is about to make", async () => {
+  it("[S44] the PostgreSQL store answers busy for a name that another turn is about to create", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const keys = ["run/new", "worker/acme/new", "key/acme/new", "ask/acme/new", "route/new", "workflow/acme/new"] as const;
     const holder = await a.begin({ rows: keys });
@@ -257,7 +259,7 @@ describe("turns side by side", () => {
     expect(await b.read(...keys)).toEqual(keys.map(() => null));
   });
 
-  it("[S9] reads routes and workflows that exist in two turns at once", async () => {
+  it("[S9] the PostgreSQL store lets two turns read existing routes and workflows at once", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const puts = [
       { kind: "route", id: "x", tenant: "acme", needs: "{}" },
@@ -272,7 +274,7 @@ describe("turns side by side", () => {
 });
 
 describe("a turn that the server gives up for another's sake", () => {
-  it("[S49] after a real deadlock writes nothing, names no unit, and goes through when it comes again", async () => {
+  it("[S49] a PostgreSQL turn that the server ends in a deadlock fails as busy, writes nothing, and succeeds when retried", async () => {
     const client = await openClient();
     await client.write(runCreated("r1"));
     const tx = await client.begin({ rows: ["run/r1", "run/r2"] });
@@ -291,7 +293,7 @@ describe("a turn that the server gives up for another's sake", () => {
     expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
   });
 
-  it("[S49] after a serialization failure does the same", async () => {
+  it("[S49] a PostgreSQL turn that ends in a serialization failure fails as busy, names no change set, and succeeds when retried", async () => {
     const client = await openClient();
     await admin.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'could not serialize access'; END $$;
@@ -309,7 +311,7 @@ describe("a turn that the server gives up for another's sake", () => {
 });
 
 describe("hints", () => {
-  it("[S45] tell the other schedulers of lines, mail and facts after the commit, and the writer of facts at once", async () => {
+  it("[S45] PostgreSQL hints inform the other schedulers of queues, mail and facts after the commit, and the writer of facts at once", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const own: string[] = [];
     a.store.onHint((hint) => own.push(hint.type));
@@ -330,7 +332,7 @@ describe("hints", () => {
     expect((await heard.promise).sort()).toEqual(['line r|it\'s "quoted"', "log acme", "mail"]);
   });
 
-  it("[S45] come again after the connection that carries them was lost, and the listener is told to look", async () => {
+  it("[S45] PostgreSQL hints resume after their connection was lost, and the listener gets a hint to check what it missed", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const look = Promise.withResolvers<void>();
     const batch = Promise.withResolvers<void>();

@@ -50,7 +50,7 @@ async function openClient(url: string): Promise<{ hand: StoreClient; store: Post
 }
 
 describe("what a turn costs", () => {
-  it("[S46] is one round trip to begin and one to commit, however much it carries, and one for each time it asks for more", async () => {
+  it("[S46] a PostgreSQL turn costs one round trip to begin, one to commit, however much it carries, and one per load of more rows", async () => {
     const { hand: client, store } = await openClient(await server.createDatabase());
     await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
     const before = store.stats();
@@ -69,7 +69,7 @@ describe("what a turn costs", () => {
     expect([after.statements - before.statements, after.commits - before.commits, after.turns - before.turns]).toEqual([5, 1, 1]);
   });
 
-  it("[S46] writes no row that its turn did not change", async () => {
+  it("[S46] a PostgreSQL turn writes no row that it did not change", async () => {
     const url = await server.createDatabase();
     const { hand: client } = await openClient(url);
     await client.write(changeSet({ puts: [runRow("r1"), workerRow("acme/w1")] }));
@@ -88,7 +88,7 @@ describe("what a turn costs", () => {
 });
 
 describe("texts and numbers that no column takes", () => {
-  it("[S47] refuses the unit with a NUL, half of a surrogate pair, a broken number or an endless name, and writes the others", async () => {
+  it("[S47] the PostgreSQL store refuses a change set with a NUL, a lone surrogate, an invalid number or an overlong name, and names it", async () => {
     const { hand: client } = await openClient(await server.createDatabase());
     const poisons = {
       "a NUL in a text": changeSet({ puts: [runRow("r2", { client: "a\0b" })] }),
@@ -113,7 +113,7 @@ describe("texts and numbers that no column takes", () => {
     expect((await client.store.page({ page: "run", tenant: "acme", run: "a\0b" })).detail).toBeNull();
   });
 
-  it("[S47] keeps texts that look like quotes, escapes and statements as they are", async () => {
+  it("[S47] the PostgreSQL store keeps texts that look like quotes, escapes and statements as they are", async () => {
     const { hand } = await openClient(await server.createDatabase());
     const texts = ["$$", "$q$", "'; DROP TABLE x; --", '\\"', "\\u0000", "{}", "NULL", "a\nb\tc\u0001", "\u{1f600}", "%s", ""];
     const puts = texts.map((client, at) => runRow(`r${at}-${client}`, { client, error: JSON.stringify(client) }));
@@ -157,7 +157,7 @@ describe("plans with history", () => {
   const history = 30_000;
   const blocksMax = 60;
 
-  it("[S14] [S80] finds lines, held tasks, deadlines, open tasks, the log and pages by index, at a cost that history does not raise", {
+  it("[S14] [S80] the PostgreSQL store finds queues, held tasks, deadlines, open tasks, the log and pages by index, at a cost that history does not raise", {
     timeout: 60_000,
   }, async () => {
     const url = await server.createDatabase();

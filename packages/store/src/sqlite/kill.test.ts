@@ -88,7 +88,9 @@ async function checkFile(saidLast: number): Promise<number> {
 }
 
 describe("kill -9", () => {
-  it("[S35] leaves all or nothing of a turn at each of its steps", { timeout: 120_000 }, async () => {
+  it("[S35] a SQLite store killed with kill -9 at any step of a turn holds all or nothing of that turn", {
+    timeout: 120_000,
+  }, async () => {
     const gained = new Set<number>();
     let last = 0;
     let step = 0;
@@ -106,7 +108,9 @@ describe("kill -9", () => {
     expect(step).toBeGreaterThan(15);
   });
 
-  it("[S35] leaves a new file empty or complete while its tables are made", { timeout: 60_000 }, async () => {
+  it("[S35] a new SQLite file can be opened and completed after a kill -9 at any step of creating its tables", {
+    timeout: 60_000,
+  }, async () => {
     // Each version has a step before its tables and one before its commit; the third belongs to the next version, the first being kept.
     for (let version = 1; version <= schemaVersion; version++)
       for (const step of version < schemaVersion ? [1, 2, 3] : [1, 2]) {
@@ -119,7 +123,9 @@ describe("kill -9", () => {
     expect(await checkFile(2)).toBe(2);
   });
 
-  it("[S35] loses nothing that was said, killed from outside at 20 moments", { timeout: 120_000 }, async () => {
+  it("[S35] a SQLite store killed with kill -9 from outside at 20 moments loses no turn that it reported as committed", {
+    timeout: 120_000,
+  }, async () => {
     let last = 0;
     for (let round = 0; round < 20; round++) {
       const until = 1 + ((round * 37) % 23);

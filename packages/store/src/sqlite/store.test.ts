@@ -65,7 +65,7 @@ function brokenDisk(step: string, errcode: number) {
 }
 
 describe("opening", () => {
-  it("[S30] refuses a second scheduler on the same file and names the file and the process that has it", async () => {
+  it("[S30] the SQLite store refuses a second scheduler on the same file and names the file and the process that holds it", async () => {
     await createStore().open(me);
 
     await expect(createStore().open(me)).rejects.toMatchObject({
@@ -75,7 +75,7 @@ describe("opening", () => {
     });
   });
 
-  it("[S30] is refused while another process has the file, and takes it over as soon as that one is killed", async () => {
+  it("[S30] the SQLite store is refused a file that another process holds, and takes it over as soon as that process is killed", async () => {
     const holder = spawn(
       process.execPath,
       ["--no-warnings", join(import.meta.dirname, "../contract/fixtures/killable-writer.ts"), file, "never"],
@@ -95,7 +95,7 @@ describe("opening", () => {
     expect(lastTurn).toBeGreaterThan(0);
   });
 
-  it("[S31] refuses a schema from a newer version, names both, and leaves the file as it was", async () => {
+  it("[S31] the SQLite store refuses a schema of a newer version, names both versions, and leaves the file as it was", async () => {
     const store = createStore();
     await store.open(me);
     await store.close();
@@ -112,7 +112,7 @@ describe("opening", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  it("[S32] reads its durability settings back and refuses a database that does not take them", () => {
+  it("[S32] the SQLite store reads its durability settings back and refuses a database that does not take them", () => {
     const durable = new DatabaseSync(file);
     configureWriter(durable, file, null);
     const settings = ["journal_mode", "synchronous", "mmap_size"].map(
@@ -126,12 +126,12 @@ describe("opening", () => {
     volatile.close();
   });
 
-  it("[S32] knows which versions of SQLite may corrupt a WAL that two connections use", () => {
+  it("[S32] the SQLite store recognizes the versions of SQLite that may corrupt a WAL used by two connections", () => {
     expect(["3.51.3", "3.51.10", "3.53.0", "4.0.0"].map(isVersionEnough)).toEqual([true, true, true, true]);
     expect(["3.51.2", "3.50.9", "3.7.0", "2.99.99", ""].map(isVersionEnough)).toEqual([false, false, false, false, false]);
   });
 
-  it("[S33] refuses what is no database, another program's database, and a folder that cannot be made", async () => {
+  it("[S33] the SQLite store refuses a file that is no database, another program's database, and a folder that cannot be created", async () => {
     writeFileSync(file, "this is a text, and it is long enough to be looked at as a header ".repeat(20));
     await expect(createStore().open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
     await expect(createStore({ file: join(file, "below", "store.db") }).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
@@ -146,7 +146,7 @@ describe("opening", () => {
     expect(() => new SqliteReader({ file: join(folder, "none.db") })).toThrow(expect.objectContaining({ code: "E.STORE.OPEN" }));
   });
 
-  it("[S30] lets go of the file when it refuses to open it", async () => {
+  it("[S30] the SQLite store releases the file when it refuses to open it", async () => {
     const store = createStore();
     await store.open(me);
     await store.close();
@@ -160,7 +160,7 @@ describe("a disk that fails", () => {
   const full = 13;
   const ioError = 10;
 
-  it("[S36] fails a turn when the disk is full, at a statement or at the commit, and works on once there is room", async () => {
+  it("[S36] the SQLite store fails a turn when the disk is full, at a statement or at the commit, and works again once there is room", async () => {
     for (const step of ["sqlite.begin", "sqlite.statement", "sqlite.commit", "sqlite.committing"]) {
       const disk = brokenDisk(step, full);
       const store = createStore({ failpoint: disk.failpoint });
@@ -181,7 +181,7 @@ describe("a disk that fails", () => {
     }
   });
 
-  it("[S36] calls an input/output error of the commit unknown, takes no turn until it is settled, then works on", async () => {
+  it("[S36] the SQLite store reports a commit with an I/O error as unknown, takes no turn until it is settled, then works again", async () => {
     const disk = brokenDisk("sqlite.committing", ioError);
     const client = await openClient(createStore({ failpoint: disk.failpoint }));
     await client.write(changeSet({ puts: [runRow("r1")] }));
@@ -199,7 +199,7 @@ describe("a disk that fails", () => {
     expect(await client.read("run/r1")).toMatchObject([{ open: 6 }]);
   });
 
-  it("[S36] cannot settle while the file is out of reach, says so, and settles once it is back", async () => {
+  it("[S36] the SQLite store reports that it cannot settle a turn while the file is locked, and settles it once the lock is gone", async () => {
     const disk = brokenDisk("sqlite.committed", ioError);
     const client = await openClient(createStore({ failpoint: disk.failpoint, busyMs: 0 }));
     await client.write(changeSet({ puts: [runRow("r1")] }));
@@ -218,7 +218,7 @@ describe("a disk that fails", () => {
     expect(await client.read("run/r1")).toMatchObject([{ open: 5 }]);
   });
 
-  it("[S37] fails a turn as busy while another program has the file locked, and writes it when tried again", async () => {
+  it("[S37] the SQLite store fails a turn as busy while another program has the file locked, and writes it when retried", async () => {
     const client = await openClient(createStore({ busyMs: 0 }));
     const stranger = new DatabaseSync(file);
     stranger.exec("BEGIN IMMEDIATE");
@@ -231,7 +231,7 @@ describe("a disk that fails", () => {
     await client.write(changeSet({ puts: [runRow("r1")] }));
   });
 
-  it("[S39] cuts the WAL back once a reader that held it up is gone", async () => {
+  it("[S39] the SQLite store truncates the WAL once a reader that held it up is gone", async () => {
     const walBytesMax = 256 * 1024;
     const client = await openClient(createStore({ walBytesMax }));
     const reader = new DatabaseSync(file, { readOnly: true });
@@ -254,7 +254,7 @@ describe("a disk that fails", () => {
 });
 
 describe("what a turn costs", () => {
-  it("[S38] reads cached rows, and new ones in time order, without a statement", async () => {
+  it("[S38] the SQLite store reads cached rows, and ids newer than any stored, without a statement", async () => {
     const store = createStore();
     const client = await openClient(store);
     await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
@@ -268,7 +268,7 @@ describe("what a turn costs", () => {
     expect(store.stats().statements - before.statements).toBe(0);
   });
 
-  it("[S38] writes a changed row in one statement, an unchanged one in none, and a turn's facts in one a subject", async () => {
+  it("[S38] the SQLite store writes a changed row in one statement, an unchanged one in none, and a turn's facts in one per subject", async () => {
     const store = createStore();
     const client = await openClient(store);
     await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")], logEntries: [logEntry("acme", "run/r1", ["a"])] }));
@@ -283,7 +283,7 @@ describe("what a turn costs", () => {
     expect([after.commits - before.commits, after.turns - before.turns]).toEqual([1, 1]);
   });
 
-  it("[S14] [S80] finds lines, held tasks, deadlines, open tasks and pages by index, without sorting", () => {
+  it("[S14] [S80] the SQLite store finds queues, held tasks, deadlines, open tasks and pages by index, without sorting", () => {
     const db = new DatabaseSync(file);
     configureWriter(db, file, null);
     const plan = (sql: string) =>
@@ -365,7 +365,7 @@ describe("what a turn costs", () => {
     });
   });
 
-  it("[S5] lets a reader of its own follow the log while the writer goes on", async () => {
+  it("[S5] a separate SQLite reader follows the log while the writer goes on", async () => {
     const client = await openClient(createStore());
     await client.write(changeSet({ puts: [runRow("r1")], logEntries: [logEntry("acme", "run/r1", ["a"])] }));
     const reader = new SqliteReader({ file });

@@ -10,7 +10,7 @@ import {
 import { eventLimits } from "./event-routes.ts";
 
 describe("GET /api/v1/events", () => {
-  it("[A200] starts at what is newest, gives a cursor at once, and tells what comes after", async () => {
+  it("[A200] GET /events starts at the newest event, sends a cursor at once, and then sends the events that follow", async () => {
     const scene = openEventStreamFixture([{ type: "run.created" }]);
     const reader = await followEvents(scene);
     await flushPromises();
@@ -35,7 +35,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.namedEvents()[0]?.data).not.toHaveProperty("replayed");
   });
 
-  it("[A201] goes on after Last-Event-ID, in the middle of one fact's events too, without a gap or a repeat", async () => {
+  it("[A201] GET /events resumes after Last-Event-ID without a gap or a repeat, even between the events of one fact", async () => {
     const facts = [
       { type: "run.created" },
       { type: "task.granted", data: { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 } },
@@ -64,7 +64,7 @@ describe("GET /api/v1/events", () => {
     }
   });
 
-  it("[A202] says what became of each node: dispatched to whom, its result, its error", async () => {
+  it("[A202] GET /events reports what became of each node: the worker it was dispatched to, its result, its error", async () => {
     const scene = openEventStreamFixture([
       { type: "task.granted", data: { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 } },
       { type: "task.succeeded", data: { task: "r1.0", worker: "default/w-1", fence: 5 } },
@@ -80,7 +80,7 @@ describe("GET /api/v1/events", () => {
     expect(data.at(-1)).toMatchObject({ kind: "node.error", nodeId: sampleUuid(1), error: { code: "E.RUNNER.FAILURE" } });
   });
 
-  it("[A345] spells the artifacts of a result as its worker does, with its name and instants as text", async () => {
+  it("[A345] GET /events spells the artifacts of a result as the worker does, with the worker's name and with times as text", async () => {
     const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12, expiresAt: 3_000 }];
     const facts = [{ type: "task.succeeded", data: { task: "r1.0", worker: "default/w-1", fence: 5 } }];
     const reader = await followEvents(openEventStreamFixture(facts, { state: { artifacts } }), {}, "0");
@@ -93,7 +93,7 @@ describe("GET /api/v1/events", () => {
     });
   });
 
-  it("[A203] turns feedback into state, printed text by channel, changed results and numbers", async () => {
+  it("[A203] GET /events turns feedback into node state, output by channel, result changes and metrics", async () => {
     const body = JSON.stringify([
       { channel: "llm", text: "Dear" },
       { channel: "log", data: "AAE=", mimeType: "image/png", metadata: { terminal: true } },
@@ -124,7 +124,7 @@ describe("GET /api/v1/events", () => {
     expect([...new Set(sequences)]).toEqual([...sequences].sort((a, b) => a - b));
   });
 
-  it("[A204] filters by client session, run, node, host, worker and topics", async () => {
+  it("[A204] GET /events filters by client session, run, node, host, worker and topic", async () => {
     const facts = [
       { type: "run.started" },
       { type: "run.started", subject: "run/r2" },
@@ -147,7 +147,7 @@ describe("GET /api/v1/events", () => {
     expect(await count({ topics: "run,node.status" })).toEqual(["run.status", "run.status", "node.status", "node.status"]);
   });
 
-  it("[A245] names a host's chain and a middleware's host in the state of each, and filters by either and by place", async () => {
+  it("[A245] GET /events names a host's middlewares and a middleware's host in their states, and filters by middleware and chain index", async () => {
     const said = { stage: "busy" };
     const facts = [
       { type: "task.ready", data: { task: "r1.0" } },
@@ -173,7 +173,7 @@ describe("GET /api/v1/events", () => {
     });
   });
 
-  it("[A252] says that a dispatch was acknowledged, and leaves the node's stage to the node", async () => {
+  it("[A252] GET /events reports an acknowledged dispatch as a node.status event, and does not set the node's stage", async () => {
     const about = { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 };
     const reader = await followEvents(openEventStreamFixture([{ type: "task.running", data: about }]), {}, "0");
     await flushPromises();
@@ -192,7 +192,7 @@ describe("GET /api/v1/events", () => {
     ]);
   });
 
-  it("[A205] makes two snapshots of a run, however much happens between", async () => {
+  it("[A205] GET /events sends two snapshots of a run, however much happens in between", async () => {
     const busy = Array.from({ length: 150 }, () => ({ type: "task.ready", data: { task: "r1.0" } }));
     const scene = openEventStreamFixture([{ type: "run.created" }, ...busy, { type: "run.succeeded" }]);
     const reader = await followEvents(scene, { topics: "run.snapshot" }, "0");
@@ -202,7 +202,7 @@ describe("GET /api/v1/events", () => {
     expect(scene.counts.snapshots).toBe(2);
   });
 
-  it("[A206] says that facts are missing where the cursor is older than the log, and goes on with what there is", async () => {
+  it("[A206] GET /events reports missing facts when the cursor is older than the log, and continues with the facts that are left", async () => {
     const facts = [{ type: "run.created" }, { type: "run.started" }, { type: "run.succeeded" }];
     const reader = await followEvents(openEventStreamFixture(facts, { floor: 2 }), { topics: "run.status" }, "0");
     await flushPromises();
@@ -213,7 +213,7 @@ describe("GET /api/v1/events", () => {
     ]);
   });
 
-  it("[A207] shows nothing of another tenant, whatever is asked for", async () => {
+  it("[A207] GET /events shows nothing of another tenant, whatever the query is", async () => {
     const scene = openEventStreamFixture([{ type: "run.started" }]);
     const reader = await followEvents(scene, { runId: "r1" }, "0", "other");
     await flushPromises();
@@ -221,7 +221,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.namedEvents()).toEqual([]);
   });
 
-  it("[A208] looks at the log only while somebody reads, and keeps no timer beyond", async () => {
+  it("[A208] GET /events watches the log only while it has readers, and leaves no timer behind", async () => {
     const scene = openEventStreamFixture([]);
     const { every } = scene.outside.timers;
     let running = 0;
@@ -246,7 +246,7 @@ describe("GET /api/v1/events", () => {
     expect(eventTypes(third.namedEvents())).toHaveLength(1);
   });
 
-  it("[A208] reads the log once for all who listen, and no further than a slow reader takes", async () => {
+  it("[A208] GET /events reads the log once for all readers, and sends a slow reader no more than it takes", async () => {
     const scene = openEventStreamFixture([]);
     const quick = await Promise.all(Array.from({ length: 20 }, () => followEvents(scene)));
     await flushPromises();
@@ -268,7 +268,7 @@ describe("GET /api/v1/events", () => {
     expect(eventTypes(slow.namedEvents())).toEqual(["run.status", "run.status", "run.snapshot"]);
   });
 
-  it("[A209] refuses a cursor that is none and topics that do not exist, naming them", async () => {
+  it("[A209] GET /events refuses a malformed cursor and unknown topics, and names the field", async () => {
     const refused = async (query: Record<string, string>, id?: string) =>
       followEvents(openEventStreamFixture([]), query, id).then(
         () => null,
@@ -280,7 +280,7 @@ describe("GET /api/v1/events", () => {
     expect(await refused({ topics: "run,nothing" })).toEqual(["E.REQUEST.INVALID", "query.topics"]);
   });
 
-  it("[A210] a reader that sees little has its cursor moved on all the same", async () => {
+  it("[A210] GET /events advances the cursor of a reader whose filter matches no event", async () => {
     const facts = Array.from({ length: eventLimits.silentFactsMax + 5 }, () => ({ type: "task.ready", data: { task: "r1.0" } }));
     const reader = await followEvents(openEventStreamFixture(facts), { topics: "worker" }, "0");
     for (let turn = 0; turn < 20; turn++) await flushPromises();
@@ -289,7 +289,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.namedEvents()).toEqual([]);
   });
 
-  it("[A233] starts at what is newest although nobody has listened for a while", async () => {
+  it("[A233] GET /events starts at the newest event even when it had no reader for a while", async () => {
     const scene = openEventStreamFixture([{ type: "run.created" }]);
     (await followEvents(scene)).gone();
     scene.grow({ type: "run.started" });
@@ -303,7 +303,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.namedEvents().map(({ id }) => id)).toEqual(["3"]);
   });
 
-  it("[A234] a cursor ahead of the log is told to be of another one, and goes on from here", async () => {
+  it("[A234] GET /events reports a cursor ahead of the log as expired, and continues from the head of the log", async () => {
     const scene = openEventStreamFixture([{ type: "run.created" }]);
     const reader = await followEvents(scene, {}, "99999");
     await flushPromises();
@@ -317,7 +317,7 @@ describe("GET /api/v1/events", () => {
     expect(eventTypes(reader.namedEvents())).toEqual(["stream.error", "run.status"]);
   });
 
-  it("[A235] a reader that has enough to take is not given the rest of a page, and is looked at no oftener for all that happens", async () => {
+  it("[A235] GET /events sends no more of a page to a reader with a full buffer, and does not check it more often when events arrive", async () => {
     const scene = openEventStreamFixture(Array.from({ length: 50 }, () => ({ type: "run.started" })));
     const reader = await followEvents(scene, {}, "0");
     reader.sink.waitingBytes = eventLimits.feedBytesMax + 1;
@@ -339,7 +339,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.namedEvents().map(({ id }) => Number(id))).toEqual(Array.from({ length: 70 }, (_, n) => n + 1));
   });
 
-  it("[A237] [A378] tells every reader that the scheduler goes away", async () => {
+  it("[A237] [A378] GET /events sends every reader E.SHUTTING_DOWN and ends its stream when the scheduler shuts down", async () => {
     const farewells = new Set<() => void>();
     const scene = openEventStreamFixture([{ type: "run.created" }], { farewells });
     const reader = await followEvents(scene);

@@ -8,7 +8,7 @@ it.each([
   ["task.failed", "failed", { stage: "failed", progress: 0.5, message: "no", error: { code: "E.RUNNER.FAILURE" } }],
   ["task.cancelled", "cancelled", { stage: "cancelled", progress: 0.5, message: "half way" }],
 ] as const)(
-  "[A372] tells with %s how far the node had come and what it last said, as its detail does",
+  "[A372] the node.state event of %s shows the node's progress and last message, as the node's detail does",
   async (type, phase, state) => {
     const about = { task: "r1.0", worker: "default/w-1", fence: 5 };
     const error = type === "task.failed" ? { error: { code: "E.RUNNER.FAILURE", message: "no" } } : {};
@@ -21,7 +21,7 @@ it.each([
   },
 );
 
-it("[A372] tells a stage with all that a node says of itself, and nothing of its state that came too late", async () => {
+it("[A372] a node.state event contains a stage with everything that the node reports of itself, and late feedback produces none", async () => {
   const fact = (data: object) => ({ type: "task.feedback", data: { task: "r1.0", fence: 5, ...data } });
   const late = fact({ stage: "counting", progress: 0.9, isLate: true });
   const reader = await followEvents(
@@ -37,7 +37,7 @@ it("[A372] tells a stage with all that a node says of itself, and nothing of its
   ]);
 });
 
-it("[A373] numbers the dispatch that a status is about, as its results are; what waits has none", async () => {
+it("[A373] a node.status event contains the number of its dispatch, as the node's results do; the status of a waiting node has none", async () => {
   const about = { task: "r1.0", worker: "default/w-1", fence: 5 };
   const facts = [
     { type: "task.ready", data: { task: "r1.0" } },

@@ -21,7 +21,7 @@ const beat = {
 };
 
 describe("GET /api/v1/events, beyond the log", () => {
-  it("[A353] of frames a tenant has 20 readers, however many come at once; others wait, those of the log do not", async () => {
+  it("[A353] a tenant has at most 20 readers of wire frames, even when more connect at once; readers of the log are not affected", async () => {
     const scene = openEventStreamFixture([]);
     const max = eventLimits.wireStreamsPerTenantMax;
     const wire = () => followEvents(scene, { topics: "wire" }, undefined, "default", ["view", "operate"]);
@@ -37,7 +37,7 @@ describe("GET /api/v1/events, beyond the log", () => {
     expect((await wire()).sink.isEnded).toBe(false);
   });
 
-  it("[A304] twenty readers that take nothing hold no more for a flood that is not in the log, and get the log all the same", async () => {
+  it("[A304] twenty readers that read nothing buffer a bounded part of a heartbeat flood, and still get the events of the log", async () => {
     const scene = openEventStreamFixture([]);
     const readers = await Promise.all(Array.from({ length: 20 }, () => followEvents(scene)));
     await flushPromises();
@@ -67,7 +67,7 @@ describe("GET /api/v1/events, beyond the log", () => {
     expect(scene.volatile.hasHeartbeatListeners("default")).toBe(false);
   });
 
-  it("[A305] a reader that comes back is told what it missed before any heartbeat of now", async () => {
+  it("[A305] a reader that reconnects gets the events that it missed before any current heartbeat", async () => {
     const scene = openEventStreamFixture(Array.from({ length: 50 }, () => ({ type: "run.started" })));
     const reader = await followEvents(scene, {}, "10");
     const of = { tenant: "default", worker: "default/w-1", workerName: "w", at: 1 };
@@ -80,7 +80,7 @@ describe("GET /api/v1/events, beyond the log", () => {
     expect(reader.namedEvents().at(-1)).toMatchObject({ id: "", data: { meta: { volatile: true } } });
   });
 
-  it("[A306] whoever asks for a run, a node or other topics gets no heartbeats, and names frames to get them", async () => {
+  it("[A306] a reader that asks for a run, a node or other topics gets no heartbeats, and one gets wire frames only if it asks for them", async () => {
     const wanting = async (query: Record<string, string>): Promise<[boolean, boolean]> => {
       const scene = openEventStreamFixture([]);
       await followEvents(scene, query, undefined, "default", ["view", "operate"]);

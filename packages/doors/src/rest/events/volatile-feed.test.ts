@@ -73,7 +73,7 @@ function openFeed(scene: ReturnType<typeof openFixture>, wishes: VolatileFilter,
 }
 
 describe("what a reader gets of that which is not in the log", () => {
-  it("[A304] a slow reader gets of each worker the newest heartbeat alone, once it has taken what waits, oldest first", () => {
+  it("[A304] a slow reader gets only the newest heartbeat of each worker, oldest first, once its buffer is drained", () => {
     const scene = openFixture();
     const reader = openFeed(scene, allBeats);
     reader.sink.waitingBytes = volatileFeedLimits.waitingBytesMax + 1;
@@ -94,7 +94,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(reader.told).toHaveLength(4);
   });
 
-  it("[A304] twenty readers that take nothing cost no more than what may wait for each, however much is told", () => {
+  it("[A304] twenty readers that read nothing buffer no more than the limit of each, however much is published", () => {
     const scene = openFixture();
     const readers = Array.from({ length: 20 }, () => openFeed(scene, { ...allBeats, frame: allFrames.frame }));
     for (const { sink } of readers) sink.isTaking = false;
@@ -121,7 +121,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect([...scene.volatile.heartbeatsAfter("default", 0)]).toEqual([]);
   });
 
-  it("[A305] a reader that is told what it missed gets heartbeats after that, the newest of each worker", () => {
+  it("[A305] a reader that catches up with the log gets heartbeats only afterwards, and only the newest of each worker", () => {
     const scene = openFixture();
     const reader = openFeed(scene, allBeats);
     reader.state.isCaughtUp = false;
@@ -136,7 +136,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(reader.data()).toMatchObject([{ workerName: "a", at: new Date(2).toISOString() }]);
   });
 
-  it("[A306] nothing is built that nobody wants, nor kept for who comes later, nor told to another tenant", () => {
+  it("[A306] a heartbeat or frame that no reader wants is not built, and none is kept for later readers or sent to another tenant", () => {
     const scene = openFixture();
     scene.beat("a", 1);
     const only = openFeed(scene, { heartbeat: (name) => name === "b", frame: null });
@@ -153,7 +153,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(scene.counts.built).toBe(1);
   });
 
-  it("[A306] no timer is left behind by a reader that goes while it is slow", () => {
+  it("[A306] a reader that disconnects while it is slow leaves no timer behind", () => {
     const scene = openFixture();
     const reader = openFeed(scene, allBeats);
     reader.sink.waitingBytes = volatileFeedLimits.waitingBytesMax + 1;
@@ -165,7 +165,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(reader.told).toEqual([]);
   });
 
-  it("[A309] of frames a reader gets 200 a second; the next one says how many were left out", () => {
+  it("[A309] a reader gets at most 200 frames a second, and the next frame contains the number of frames left out", () => {
     const scene = openFixture();
     const reader = openFeed(scene, allFrames);
     for (let n = 0; n < 250; n++) scene.frame(frameOf(`f-${n}`));
@@ -183,7 +183,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(reader.data().at(-1)).toMatchObject({ id: "h-2", skipped: 1 });
   });
 
-  it("[A353] a frame is written once for all readers that have missed none, and anew for one that has", () => {
+  it("[A353] a frame is serialised once for all readers that have missed none, and again for one that has", () => {
     const scene = openFixture();
     const readers = Array.from({ length: 50 }, () => openFeed(scene, allFrames));
     let read = 0;
@@ -200,7 +200,7 @@ describe("what a reader gets of that which is not in the log", () => {
     expect(new Set(readers.slice(1).map(({ told }) => JSON.stringify(told.at(-1)))).size).toBe(1);
   });
 
-  it("[A310] frames are filtered by worker, by run, those of batches too, and by type or its beginning", () => {
+  it("[A310] wire frames are filtered by worker, by run (frames of batches too), and by type or its leading segments", () => {
     const scene = openFixture();
     const ids = (wish: Partial<NonNullable<VolatileFilter["frame"]>>) => {
       const none = { workerName: undefined, runId: undefined, frameType: undefined };

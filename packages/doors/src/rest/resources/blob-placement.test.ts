@@ -43,7 +43,7 @@ describe("with a provider behind their file", () => {
     return { scene: fixture, files };
   }
 
-  it("[A371] are kept there, and nothing of them elsewhere", async () => {
+  it("[A371] a file that is followed by a provider field in its form is stored with that provider, and nowhere else", async () => {
     const { scene: fixture, files } = await twoPlaces();
 
     const { status, body } = await post(fixture, behind("provider", "db"));
@@ -60,7 +60,7 @@ describe("with a provider behind their file", () => {
     ["that is none", behind("provider", "moon"), 400],
     ["that takes no file as large", behind("provider", "db").replace("hello", "x".repeat(5 * 1024 * 1024)), 413],
     ["and another digest", `${behind("provider", "db")}\r\n--b\r\n${behind("sha256", sha("other")).slice(12)}`, 400],
-  ])("[A371] %s are refused, and nothing is kept", async (_, text, status) => {
+  ])("[A371] a file that is followed in its form by a provider %s is refused, and nothing is stored", async (_, text, status) => {
     const { scene: fixture, files } = await twoPlaces();
 
     expect((await post(fixture, text)).status).toBe(status);
@@ -69,7 +69,7 @@ describe("with a provider behind their file", () => {
   });
 });
 
-it("[A371] a file that two requests under one key bring at once stays the first one's: the slower removes nothing", async () => {
+it("[A371] when two requests under one Idempotency-Key send a file at once, the first one's file stays: the slower removes nothing", async () => {
   const fixture = openRestCallFixture();
   const keyed = (stream: AsyncIterable<Buffer>) =>
     fixture.callRoute("createResource", { headers: { "content-type": multipartType, "idempotency-key": "k1" }, stream });
@@ -89,7 +89,7 @@ it("[A371] a file that two requests under one key bring at once stays the first 
   expect(uploadsLeft(fixture)).toEqual([]);
 });
 
-it("[A370] a file under a key that another request was given is refused, and nothing is kept", async () => {
+it("[A370] a file under an Idempotency-Key that another request has used is refused, and nothing is stored", async () => {
   const fixture = openRestCallFixture();
   const headers = { "idempotency-key": "k1" };
   await fixture.callRoute("createView", { headers, body: { name: "mine", page: "runs", query: {} } });

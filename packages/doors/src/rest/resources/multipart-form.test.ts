@@ -25,7 +25,7 @@ describe("a form with a file", () => {
   // What looks like a boundary and is none.
   const tricky = "one\r\n--x-\r\n\r\n--x\r-1\r\n--two--x-1\n--x-1";
 
-  it("[A101] is read however it is cut, and what looks like a boundary stays in the file", async () => {
+  it("[A101] a multipart form is read however its bytes are split, and text that looks like a boundary stays in the file", async () => {
     const text = `preamble\r\n${field}${file(tricky)}${end}epilogue`;
     for (let size = 1; size <= 40; size += 1)
       expect(await read(text, size)).toEqual({
@@ -36,12 +36,12 @@ describe("a form with a file", () => {
       });
   });
 
-  it("[A340] may have fields behind its file, known once its bytes are read", async () => {
+  it("[A340] a multipart form may have fields after its file, which are known once the file's bytes are read", async () => {
     for (let size = 1; size <= 40; size += 1)
       expect(await read(`${file("a")}${field}${end}`, size)).toMatchObject({ text: "a", fields: { provider: "db" } });
   });
 
-  it("[A101] may have a file without bytes, or one that is all line ends", async () => {
+  it("[A101] a multipart form may have an empty file, or a file of line breaks only", async () => {
     expect(await read(file("") + end, 3)).toMatchObject({ text: "" });
     expect(await read(file("\r\n\r\n") + end, 3)).toMatchObject({ text: "\r\n\r\n" });
   });
@@ -55,7 +55,7 @@ describe("a form with a file", () => {
     ['name="file"', "file"],
     ['name="file"; filename=""', "file"],
     ["name=file; filename=plain.txt", "plain.txt"],
-  ])("[A101] names its file by %s", async (head, filename) => {
+  ])("[A101] a multipart form names its file according to the part header %s", async (head, filename) => {
     expect(await read(part(`content-disposition: form-data; ${head}`, "x") + end)).toMatchObject({ filename, mimeType: null });
   });
 
@@ -77,11 +77,11 @@ describe("a form with a file", () => {
     ["with noise after a boundary", "--x-1 oops\r\n\r\n", media],
     ["without a boundary", file("a") + end, "multipart/form-data"],
     ["with a boundary that cannot be one", file("a") + end, `multipart/form-data; boundary="${"x".repeat(71)}"`],
-  ])("[A101] %s is refused", async (_, text, contentType) => {
+  ])("[A101] a multipart form %s is refused", async (_, text, contentType) => {
     await expect(read(text, 7, contentType)).rejects.toMatchObject({ code: "E.REQUEST.INVALID" });
   });
 
-  it("[A101] of another media type is refused", async () => {
+  it("[A101] a form of another media type than multipart is refused", async () => {
     await expect(read(file("a") + end, 9, "application/json")).rejects.toMatchObject({ code: "E.REQUEST.MEDIA" });
   });
 });

@@ -35,7 +35,7 @@ const create = (fixture: RestCallFixture, more: object = {}, asking: RestCallInp
 const at = (grantId: unknown, token = "secret-a"): RestCallInput => ({ token, params: { grantId: String(grantId) } });
 
 describe("grants", () => {
-  it("[A112] are made, shown, listed by what they are about, and taken back", async () => {
+  it("[A112] resource grants can be created, shown, listed by package, scope, workflow and resource, and deleted", async () => {
     const fixture = openRestCallFixture();
     keep(fixture, resource("r1"));
 
@@ -68,7 +68,7 @@ describe("grants", () => {
     expect(fixture.docs.log.map(({ type }) => type)).toEqual(["audit.grant.create", "audit.grant.create", "audit.grant.delete"]);
   });
 
-  it("[A112] are for the owner of the resource and admins to make, and for their maker and admins to see", async () => {
+  it("[A112] a resource grant is created only by the resource's owner or an admin, and visible only to its creator and admins", async () => {
     const fixture = openRestCallFixture();
     const ann = await fixture.signIn("ann", ["workflow.editor"]);
     const bob = await fixture.signIn("bob", ["workflow.editor"]);
@@ -90,7 +90,7 @@ describe("grants", () => {
     expect((await fixture.callRoute("deleteResourceGrant", at(body["grantId"]))).status).toBe(204);
   });
 
-  it("[A112] are made once under one key", async () => {
+  it("[A112] a resource grant is created once under one Idempotency-Key", async () => {
     const fixture = openRestCallFixture();
     keep(fixture, resource("r1"));
     const keyed = { headers: { "idempotency-key": "k1" } };
@@ -116,7 +116,7 @@ describe("grants", () => {
     ["listResourceGrants", { query: { cursor: "e30" } }, 400, "E.REQUEST.INVALID"],
     ["listResourceGrants", { query: { package: "x" } }, 400, "E.REQUEST.INVALID"],
   ];
-  it.each(cases)("[A115] %s refuses %j with %i", async (name, asking, status, error) => {
+  it.each(cases)("[A115] the grant route %s refuses the request %j with %i", async (name, asking, status, error) => {
     const fixture = openRestCallFixture();
     keep(fixture, resource("r1"), "other");
 
@@ -145,7 +145,7 @@ describe("what a node is given", () => {
     ["not of another key", [sampleGrant("a", { resourceKey: "imap" })], null],
     ["not of another package", [sampleGrant("a", { packageName: "sms" })], null],
     ["not without the actions", [sampleGrant("a", { actions: ["use"] })], null],
-  ])("[A113] follows from %s", (_, grants, id) => {
+  ])("[A113] the grant chosen for a node's resource requirement is %s", (_, grants, id) => {
     expect(chooseGrant(grants, smtp, of)?.id ?? null).toBe(id);
   });
 
@@ -155,11 +155,11 @@ describe("what a node is given", () => {
     [{ key: "k", type: "file", metadata: { inline: true } }, true],
     [{ key: "k", type: "json", metadata: { exposeValue: true } }, true],
     [{ key: "k", type: "json", metadata: { inline: "yes" } }, false],
-  ])("[A114] of %j shows the value: %s", (requirement, isValue) => {
+  ])("[A114] the binding for the requirement %j contains the resource's value: %s", (requirement, isValue) => {
     expect(exposesValue(requirement)).toBe(isValue);
   });
 
-  it("[A114] names each resource, with its text where it is a secret, and says what is missing", async () => {
+  it("[A114] the bindings of a node name each resource, contain the text of secrets, and list what is missing", async () => {
     const docs = createFakeDocumentStore();
     const blobs = { db: createDocumentBlobStore(docs) };
     async function* once(value: Buffer): AsyncGenerator<Buffer> {
@@ -225,7 +225,7 @@ describe("what a node is given", () => {
     });
   });
 
-  it("[A113] a definition that is nobody's kept workflow is given what is granted to all, and no workflow's own", () => {
+  it("[A113] a definition that is not a stored workflow gets what is granted globally, and nothing granted to a workflow", () => {
     const grants = [sampleGrant("a", mine), sampleGrant("b")];
 
     expect(chooseGrant(grants, smtp, { ...of, workflowId: null })?.id).toBe("b");

@@ -27,7 +27,7 @@ const left = (fixture: RestCallFixture, collection: string): string[] =>
   [...fixture.docs.docs.values()].filter((doc) => doc.collection === collection).map(({ id }) => id);
 
 describe("resources", () => {
-  it("[A100] come in as a form, with size and digest, and are shown", async () => {
+  it("[A100] a resource is created from a multipart form, with its size and digest, and can be shown", async () => {
     const fixture = openRestCallFixture();
 
     const { status, body, headers } = await post(fixture, "hello", { fields: { sha256: sha("hello").toUpperCase() } });
@@ -57,7 +57,7 @@ describe("resources", () => {
     });
   });
 
-  it("[A100] with another digest than was said, or too large, leave nothing", async () => {
+  it("[A100] a resource that is too large, or whose digest is not the stated one, is refused and leaves nothing behind", async () => {
     const fixture = openRestCallFixture();
 
     expect((await post(fixture, "hello", { fields: { sha256: sha("other") } })).body).toMatchObject({
@@ -71,7 +71,7 @@ describe("resources", () => {
   const behind = (name: string, value: string): string =>
     `hello\r\n--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}`;
 
-  it("[A340] may be described behind their file", async () => {
+  it("[A340] a resource may be described by form fields after its file", async () => {
     const fixture = openRestCallFixture();
 
     const { status, body } = await post(fixture, behind("visibility", "public"));
@@ -86,7 +86,7 @@ describe("resources", () => {
     ["a word that is none", behind("visibility", "some")],
     ["a second file", behind("file", "again")],
     ["no end", "hello\r\n--b\r\nContent-Disp"],
-  ])("[A340] with %s behind their file are refused, and nothing is kept", async (_, body) => {
+  ])("[A340] a resource form with %s after its file is refused, and nothing is stored", async (_, body) => {
     const fixture = openRestCallFixture();
 
     expect((await post(fixture, body)).status).toBe(400);
@@ -94,7 +94,7 @@ describe("resources", () => {
     expect(fixture.docs.docs.size).toBe(0);
   });
 
-  it("[A100] come in once under one key", async () => {
+  it("[A100] a resource is created once under one Idempotency-Key", async () => {
     const fixture = openRestCallFixture();
     const keyed = (body: string) =>
       fixture.callRoute("createResource", {
@@ -109,7 +109,7 @@ describe("resources", () => {
     expect([left(fixture, "resource").length, left(fixture, "upload").length]).toEqual([1, 0]);
   });
 
-  it("[A104] whose document cannot be written leave no bytes, and what cannot be removed now is found by the sweep", async () => {
+  it("[A104] the sweep removes the bytes of a resource whose document could not be written and whose cleanup failed", async () => {
     const fixture = openRestCallFixture();
     const { engineClient } = fixture.docs;
     const ask = engineClient.request.bind(engineClient);
@@ -130,7 +130,7 @@ describe("resources", () => {
     expect([left(fixture, "upload").length, left(fixture, "blob").length, left(fixture, "resource").length]).toEqual([1, 0, 0]);
   });
 
-  it("[A102] are seen by their owner, by admins, and by all where they are public", async () => {
+  it("[A102] a resource is visible to its owner and to admins, and to everybody if it is public", async () => {
     const fixture = openRestCallFixture();
     const ann = await fixture.signIn("ann", ["workflow.editor"]);
     const bob = await fixture.signIn("bob", ["workflow.editor"]);
@@ -160,7 +160,7 @@ describe("resources", () => {
     expect([left(fixture, "resource"), left(fixture, "blob"), left(fixture, "upload")]).toEqual([[], [], []]);
   });
 
-  it("[A103] are downloaded with what a browser needs to know, whole or in a stretch", async () => {
+  it("[A103] a resource is downloaded whole or as a byte range, with the headers that a browser needs", async () => {
     const fixture = openRestCallFixture();
     const { body } = await post(fixture, "0123456789", { filename: "na\u00efve \u20ac.txt" });
     const params = { resourceId: String(body["resourceId"]) };
@@ -192,7 +192,7 @@ describe("resources", () => {
     expect([beyond.status, beyond.body["error"]]).toEqual([416, "E.RESOURCE.RANGE"]);
   });
 
-  it("[A103] without their bytes are missing, before anything is sent", async () => {
+  it("[A103] the download of a resource whose bytes are missing is answered with 404 before anything is sent", async () => {
     const fixture = openRestCallFixture();
     const { body } = await post(fixture, "hello");
     for (const id of left(fixture, "blob")) fixture.docs.docs.delete(id);
@@ -212,7 +212,7 @@ describe("resources", () => {
     ["bytes=0-1,3-4", null],
     ["lines=1-2", null],
     ["bytes=-", null],
-  ])("[A103] a range %s of ten bytes is %j", (header, range) => {
+  ])("[A103] the Range header %s of a ten-byte resource is read as %j", (header, range) => {
     expect(parseRange(header, 10)).toEqual(range);
   });
 
@@ -220,7 +220,7 @@ describe("resources", () => {
     ["a.txt", "attachment; filename=\"a.txt\"; filename*=UTF-8''a.txt"],
     ['a"b\\c\r\n.txt', "attachment; filename=\"a_b_c__.txt\"; filename*=UTF-8''a%22b%5Cc%0D%0A.txt"],
     ["\u20ac'(x)*.txt", "attachment; filename=\"_'(x)*.txt\"; filename*=UTF-8''%E2%82%AC%27%28x%29%2A.txt"],
-  ])("[A103] the name %j is sent as %s", (filename, header) => {
+  ])("[A103] the file name %j is sent in the Content-Disposition header %s", (filename, header) => {
     expect(attachmentHeader(filename)).toBe(header);
   });
 });
@@ -238,7 +238,7 @@ describe("resources over HTTP", () => {
     fixture = await openDoorsFixture({ engineClient, reader, people, blobs: { db: blobs ?? createDocumentBlobStore(docs) } });
   };
 
-  it("[A100] go in by a browser's own form and come out the same, HEAD without the bytes", async () => {
+  it("[A100] a resource uploaded by a browser's own form is downloaded unchanged over HTTP, and HEAD sends no bytes", async () => {
     await open();
     const data = new FormData();
     data.set("visibility", "public");
@@ -259,7 +259,7 @@ describe("resources over HTTP", () => {
     expect([gone.status, gone.headers.get("content-type"), await gone.text()]).toEqual([204, null, ""]);
   });
 
-  it("[A111] are handed on while they come, and a caller that goes away leaves nothing", async () => {
+  it("[A111] the bytes of a resource are passed to the blob store as they arrive, and the write fails when the caller disconnects", async () => {
     const seen = Promise.withResolvers<number>();
     const ended = Promise.withResolvers<unknown>();
     const unused = () => Promise.reject(new Error("not asked for"));
@@ -293,7 +293,7 @@ describe("resources over HTTP", () => {
     expect(await ended.promise).toMatchObject({ code: "E.REQUEST.INVALID" });
   });
 
-  it("[A111] larger than one request carries are refused by their length alone", async () => {
+  it("[A111] a resource larger than one request may carry is refused by its Content-Length alone", async () => {
     await open();
 
     const status = await new Promise<number>((resolve, reject) => {
@@ -309,7 +309,7 @@ describe("resources over HTTP", () => {
     expect(status).toBe(413);
   });
 
-  it("[A111] that go on beyond it, or beyond their provider, are refused in words", async () => {
+  it("[A111] a resource of undeclared length that exceeds its provider's limit is refused with 413 and an error body", async () => {
     await open();
     async function* endless(): AsyncGenerator<Buffer> {
       yield Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n');
@@ -326,7 +326,7 @@ describe("resources over HTTP", () => {
     expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([413, "E.REQUEST.TOO_LARGE"]);
   });
 
-  it("[A80] a stranger's login may be small only", async () => {
+  it("[A80] a login request without a token is refused with 413 if its body is large", async () => {
     await open();
 
     const answer = await fetch(`${fixture.http}/api/v1/auth/login`, {

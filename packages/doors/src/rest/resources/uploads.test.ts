@@ -26,7 +26,7 @@ const left = (fixture: RestCallFixture, collection: string): number =>
   [...fixture.docs.docs.values()].filter((doc) => doc.collection === collection).length;
 
 describe("an upload in parts", () => {
-  it("[A105] takes them in any order, says how far it is, and becomes a resource", async () => {
+  it("[A105] an upload takes its parts in any order, reports its progress, and becomes a resource", async () => {
     const fixture = openRestCallFixture();
     const { status, body } = await fixture.callRoute("createUpload", {
       body: { ...wanted, sha256: sha(text), mimeType: "text/plain", metadata: { a: 1 } },
@@ -67,7 +67,7 @@ describe("an upload in parts", () => {
     expect(left(fixture, "blob")).toBe(2);
   });
 
-  it("[A105] takes a form as well, and a part that is there stays as it is", async () => {
+  it("[A105] an upload takes a part as a multipart form too, and does not overwrite a part that it has", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
     const head = '--b\r\nContent-Disposition: form-data; name="file"; filename="p"\r\n\r\n';
@@ -86,7 +86,7 @@ describe("an upload in parts", () => {
     expect(await bytesOf(fixture, String(body["resourceId"]))).toBe(text);
   });
 
-  it("[A105] takes many parts at the same time", async () => {
+  it("[A105] an upload takes many parts at the same time", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture, { chunkSize: 1 });
 
@@ -102,7 +102,7 @@ describe("an upload in parts", () => {
     [2, "jk"],
     [2, text.slice(20, 23) + "more"],
     [1, ""],
-  ])("[A105] refuses part %i with the bytes %j", async (part, body) => {
+  ])("[A105] an upload refuses part %i with the bytes %j, which have the wrong length", async (part, body) => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
 
@@ -113,7 +113,7 @@ describe("an upload in parts", () => {
     expect((await fixture.callRoute("getUpload", at(id))).body["completedParts"]).toEqual([]);
   });
 
-  it("[A105] is begun once under one key", async () => {
+  it("[A105] an upload is created once under one Idempotency-Key", async () => {
     const fixture = openRestCallFixture();
     const keyed = (body: object) => fixture.callRoute("createUpload", { headers: { "idempotency-key": "k1" }, body });
 
@@ -125,7 +125,7 @@ describe("an upload in parts", () => {
     expect((await keyed({ ...wanted, sizeBytes: 9 })).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
-  it("[A106] of bytes that are here already is over at once, but only for whom may see them", async () => {
+  it("[A106] an upload of bytes that are already stored is complete at once, but only for a user who may see them", async () => {
     const fixture = openRestCallFixture();
     const ann = await fixture.signIn("ann", ["workflow.editor"]);
     const bob = await fixture.signIn("bob", ["workflow.editor"]);
@@ -146,7 +146,7 @@ describe("an upload in parts", () => {
     expect((await again(ann.token, { sizeBytes: 22 })).body["status"]).toBe("pending");
   });
 
-  it("[A107] is completed only with all its parts, and once", async () => {
+  it("[A107] an upload is completed only with all its parts, and only once", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
     await put(fixture, id, 0);
@@ -166,7 +166,7 @@ describe("an upload in parts", () => {
     expect([left(fixture, "resource"), left(fixture, "upload"), left(fixture, "blob")]).toEqual([1, 1, 2]);
   });
 
-  it("[A107] with another digest than was said becomes nothing, and stays until it is aborted", async () => {
+  it("[A107] an upload whose digest is not the stated one creates no resource, and stays pending", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture, { sha256: sha("other") });
     for (const part of [0, 1, 2]) await put(fixture, id, part);
@@ -177,7 +177,7 @@ describe("an upload in parts", () => {
     expect((await fixture.callRoute("getUpload", at(id))).body["status"]).toBe("pending");
   });
 
-  it("[A108] that is aborted is gone with its bytes", async () => {
+  it("[A108] an aborted upload is removed together with its bytes", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
     await put(fixture, id, 1);
@@ -193,7 +193,7 @@ describe("an upload in parts", () => {
     expect([left(fixture, "upload"), left(fixture, "blob")]).toEqual([0, 0]);
   });
 
-  it("[A108] that is left alone for a day is gone, and its bytes with the next sweep", async () => {
+  it("[A108] an upload without activity for a day expires, and the next sweep removes its bytes", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
     fixture.environment.advance(uploadLimits.expireAfterMs);
@@ -208,7 +208,7 @@ describe("an upload in parts", () => {
     expect([left(fixture, "upload"), left(fixture, "blob")]).toEqual([1, 0]);
   });
 
-  it("[A108] belongs to who began it", async () => {
+  it("[A108] an upload belongs to its creator: another user or tenant cannot read, abort or complete it", async () => {
     const fixture = openRestCallFixture();
     const ann = await fixture.signIn("ann", ["workflow.editor"]);
     const bob = await fixture.signIn("bob", ["workflow.editor"]);
@@ -247,7 +247,7 @@ describe("an upload in parts", () => {
     ],
     [[[0, 4]], 3, [[0, 4]]],
   ] as [[number, number][], number, [number, number][]][])(
-    "[A105] the stretches %j with part %i are %j",
+    "[A105] the received part ranges %j with part %i added are %j",
     (parts, part, merged) => {
       expect(withPartAdded(parts, part)).toEqual(merged);
     },
@@ -300,7 +300,7 @@ describe("wrong input about resources and uploads", () => {
     ["listResources", { query: { owner: "x" } }, 400, "E.REQUEST.INVALID"],
   ];
 
-  it.each(cases)("[A115] %s refuses %j with %i", async (name, asking, status, error) => {
+  it.each(cases)("[A115] the resource or upload route %s refuses the request %j with %i", async (name, asking, status, error) => {
     const fixture = openRestCallFixture();
 
     const answer = await fixture.callRoute(name, asking);
@@ -309,7 +309,7 @@ describe("wrong input about resources and uploads", () => {
     expect([left(fixture, "resource"), left(fixture, "upload"), left(fixture, "blob")]).toEqual([0, 0, 0]);
   });
 
-  it("[A115] refuses a part that an upload does not have, and a part of another media type", async () => {
+  it("[A115] an upload refuses a part number that it does not have, and a part of another media type", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
 

@@ -58,7 +58,7 @@ describe("the API of runs", () => {
     return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
   };
 
-  it("[A2] starts a run with 202 after the engine's answer, from the canonical text of the workflow", async () => {
+  it("[A2] POST /runs answers 202 after the engine's answer, and starts the run from the canonical text of the workflow", async () => {
     fixture.engine.holdAnswers("run.start");
     let isAnswered = false;
     const starting = start({ workflow: { ...sampleChain, secretField: 1 }, clientId: "me", priority: 2, timeoutMs: 5_000 }).then(
@@ -85,7 +85,7 @@ describe("the API of runs", () => {
     expect(command.body).not.toContain("secretField");
   });
 
-  it("[A3] hands key and digest of the whole request to the engine: equal requests have equal digests, others do not", async () => {
+  it("[A3] POST /runs passes key and digest of the whole request to the engine: equal requests have equal digests, others do not", async () => {
     const request = { workflow: sampleChain, clientId: "me" };
     const asks = [];
     for (const body of [
@@ -104,7 +104,7 @@ describe("the API of runs", () => {
     expect(asks[3]?.digest).not.toBe(asks[0]?.digest);
   });
 
-  it("[A3] marks the answer to a repeat and passes the refusal of another request under the same key on", async () => {
+  it("[A3] POST /runs marks the answer to a repeated request, and passes on the refusal of another request under the same key", async () => {
     fixture.engine.answerWith("run.start", () => ({
       body: { of: "run", run: "r7", phase: "running", workflow: "default/d", client: "me", createdAt: 0, repeated: true },
     }));
@@ -116,7 +116,7 @@ describe("the API of runs", () => {
     expect([other.status, other.body.error]).toEqual([409, "E.IDEMPOTENCY.MISMATCH"]);
   });
 
-  it("[A3] refuses keys that are empty, too long or not printable before asking anyone", async () => {
+  it("[A3] POST /runs refuses an Idempotency-Key that is too long or contains whitespace, before it asks the engine", async () => {
     for (const key of ["k".repeat(65), "with blank", "tab\tbed"])
       expect((await start({ workflow: sampleChain, clientId: "me" }, { "idempotency-key": key })).body).toMatchObject({
         error: "E.REQUEST.INVALID",
@@ -154,7 +154,7 @@ describe("the API of runs", () => {
     ],
   ];
   for (const [what, body, status, code] of refused)
-    it(`[A4] refuses ${what} with ${status} ${code}, and the engine hears nothing`, async () => {
+    it(`[A4] POST /runs refuses ${what} with ${status} ${code}, and the engine receives nothing`, async () => {
       const answer = await start(body);
 
       expect([answer.status, answer.body.error]).toEqual([status, code]);
@@ -162,7 +162,7 @@ describe("the API of runs", () => {
       expect(fixture.engine.commands).toEqual([]);
     });
 
-  it("[A4] names every problem of a workflow in the details", async () => {
+  it("[A4] POST /runs names every problem of an invalid workflow in the error details", async () => {
     const broken = { ...sampleChain, edges: [...sampleChain.edges, edge(2, 0), { ...edge(0, 1), id: "e0" }] };
 
     const { body } = await start({ workflow: broken, clientId: "c" });
@@ -171,7 +171,7 @@ describe("the API of runs", () => {
     expect(body.details.problems.map((problem: { path: string }) => problem.path)).toEqual(["/edges/3/id", "/edges"]);
   });
 
-  it("[A5] lists runs newest first in pages, each naming the position it is true at", async () => {
+  it("[A5] GET /runs lists runs newest first in pages, each with the log position that it is true at", async () => {
     const first = await get("/api/v1/runs?limit=3");
     expect(first.body.items.map((run: { runId: string }) => run.runId)).toEqual(["r4", "r3", "r2"]);
     expect(first.body.asOf).toBe(4);
@@ -181,7 +181,7 @@ describe("the API of runs", () => {
     expect(second.body.nextCursor).toBeNull();
   });
 
-  it("[A5] filters by client and by status; running includes runs that are ending", async () => {
+  it("[A5] GET /runs filters by client and by status; running includes runs that are ending", async () => {
     const ids = async (query: string) =>
       (await get(`/api/v1/runs?${query}`)).body.items.map((run: { runId: string }) => run.runId);
 
@@ -194,14 +194,14 @@ describe("the API of runs", () => {
   });
 
   for (const query of ["limit=0", "limit=201", "limit=x", "limit=1&limit=2", "status=ending", "colour=red", "token=secret-a"])
-    it(`[A5] refuses the query ${query.replace("secret-a", "…")} without repeating it`, async () => {
+    it(`[A5] GET /runs refuses the query ${query.replace("secret-a", "…")} without repeating it`, async () => {
       const { status, body } = await get(`/api/v1/runs?${query}`);
 
       expect([status, body.error]).toEqual([400, "E.REQUEST.INVALID"]);
       expect(JSON.stringify(body)).not.toMatch(/secret-a|colour/);
     });
 
-  it("[A6] shows a run with every node of its definition, those not reached as queued", async () => {
+  it("[A6] GET /runs/{id} shows a run with every node of its definition, and nodes not yet reached as queued", async () => {
     const { body } = await get("/api/v1/runs/r3");
 
     expect(body).toMatchObject({ runId: "r3", status: "running", definitionHash: "abc", error: { code: "E.TIMEOUT" }, asOf: 4 });
@@ -230,7 +230,7 @@ describe("the API of runs", () => {
     expect(body.nodes[2].state).toEqual({ stage: "waiting" });
   });
 
-  it("[A6] shows the definition as the run executes it, with states and a tag", async () => {
+  it("[A6] GET /runs/{id}/definition shows the definition as the run executes it, with node states and an ETag", async () => {
     const { headers, body } = await get("/api/v1/runs/r3/definition");
 
     expect(headers.get("etag")).toBe('W/"sha256:abc"');
@@ -238,7 +238,7 @@ describe("the API of runs", () => {
     expect(body.edges).toEqual(sampleChain.edges);
   });
 
-  it("[A7] cancels with 202 after the engine's answer, and passes its refusal on", async () => {
+  it("[A7] POST /runs/{id}/cancel answers 202 after the engine's answer, and passes on the engine's refusal", async () => {
     const done = await call("/api/v1/runs/r3/cancel", { method: "POST" });
     expect([done.status, await done.json()]).toEqual([202, expect.objectContaining({ runId: "r3", status: "running" })]);
     expect(await fixture.engine.nextCommand("run.cancel")).toMatchObject({ tenant: "default", by: "ann", run: "r3" });
@@ -248,7 +248,7 @@ describe("the API of runs", () => {
     expect([late.status, await late.json()]).toEqual([409, expect.objectContaining({ error: "E.RUN.TERMINAL" })]);
   });
 
-  it("[A8] pages through the facts of one run by a cursor that can always be asked again", async () => {
+  it("[A8] GET /runs/{id}/events pages through the facts of one run by a cursor that can always be used again", async () => {
     const first = await get("/api/v1/runs/r3/events?limit=1");
     expect(first.body).toEqual({
       items: [{ position: 1, type: "run.started", at: "1970-01-01T00:00:01.000Z", runId: "r3", data: {} }],
@@ -262,7 +262,7 @@ describe("the API of runs", () => {
     expect((await get("/api/v1/runs/r3/events?cursor=-1")).body.error).toBe("E.REQUEST.INVALID");
   });
 
-  it("[A8] answers a cursor below the log's floor with 410 and where to go on", async () => {
+  it("[A8] GET /runs/{id}/events answers a cursor below the log's floor with 410 and the position to continue from", async () => {
     const trimmed = await openDoorsFixture({ reader: createFakeReader({ ...rows, floor: 2 }) });
     const ask = async (query: string) => {
       const response = await fetch(`${trimmed.http}/api/v1/runs/r3/events${query}`, {
@@ -280,7 +280,7 @@ describe("the API of runs", () => {
     await trimmed.stop();
   });
 
-  it("[A9] answers another tenant's run exactly as one that does not exist, on every route", async () => {
+  it("[A9] every run route answers another tenant's run exactly as one that does not exist", async () => {
     fixture.engine.answerWith("run.cancel", ({ run }) => ({
       fault: { code: "E.NOT_FOUND", message: `run ${run} does not exist`, details: { run } },
     }));
@@ -297,7 +297,7 @@ describe("the API of runs", () => {
     expect((await get("/api/v1/runs/r3", "secret-b")).status).toBe(404);
   });
 
-  it("[A10] lists the workers of the tenant, in pages", async () => {
+  it("[A10] GET /workers lists the workers of the tenant in pages", async () => {
     const { body } = await get("/api/v1/workers");
     expect(body.items.map((worker: { instanceId: string }) => worker.instanceId)).toEqual(["w-1", "w-2"]);
     expect(body.items[0]).toMatchObject({
@@ -323,7 +323,7 @@ describe("the API of runs", () => {
     });
   });
 
-  it("[A348] a cursor that is damaged, or of another list, is neither the beginning of a list nor its end", async () => {
+  it("[A348] a list route refuses a cursor that is damaged or belongs to another list", async () => {
     const { nextCursor } = (await get("/api/v1/workers?limit=1")).body;
 
     for (const path of ["runs", "runs/r3/nodes", "runs/r3/artifacts"])
@@ -335,7 +335,7 @@ describe("the API of runs", () => {
     expect((await get("/api/v1/workers?cursor=w-1")).status).toBe(400);
   });
 
-  it("[A10] drains and undrains a worker of the caller's tenant, by instance id", async () => {
+  it("[A10] the drain and undrain routes drain and undrain a worker of the caller's tenant by its instance id", async () => {
     for (const [path, on] of [
       ["drain", true],
       ["undrain", false],
@@ -363,7 +363,7 @@ describe("the API of runs", () => {
     expect([missing.status, JSON.parse(await missing.text()).message]).toEqual([404, "there is no worker w-9"]);
   });
 
-  it("[A11] serves the OpenAPI document of the same table", async () => {
+  it("[A11] GET /openapi.json serves the OpenAPI document of the same route table", async () => {
     const response = await fetch(`${fixture.http}/api/v1/openapi.json`);
 
     expect(JSON.parse(await response.text())).toEqual(JSON.parse(JSON.stringify(buildOpenapiDocument())));

@@ -12,7 +12,7 @@ const namesOf = async (fixture: RestCallFixture, asking: RestCallInput = {}): Pr
 const viewer = { token: "viewer" };
 
 describe("saved views", () => {
-  it("[A320] are kept, shown with the revision as ETag, replaced, listed by name and page, and removed", async () => {
+  it("[A320] a saved view is created, shown with its revision as ETag, replaced, listed by name and page, and deleted", async () => {
     const fixture = openRestCallFixture();
 
     const made = await create(fixture, { columns: ["runId", "status"] });
@@ -51,7 +51,7 @@ describe("saved views", () => {
     ]);
   });
 
-  it("[A320] are listed page by page to the end", async () => {
+  it("[A320] saved views are listed page by page to the end", async () => {
     const fixture = openRestCallFixture();
     for (const name of ["a", "b", "c"]) await create(fixture, { name });
 
@@ -62,7 +62,7 @@ describe("saved views", () => {
     expect([names, rest.body["nextCursor"]]).toEqual([[["a", "b"], ["c"]], null]);
   });
 
-  it("[A321] that are private are nobody else's to see; shared ones are everybody's, and for their owner and admins to change", async () => {
+  it("[A321] a private saved view is visible to its owner only and a shared one to everybody; only the owner and admins change it", async () => {
     const fixture = openRestCallFixture();
     const own = (await create(fixture, { name: "own" })).body["viewId"];
     const shared = (await create(fixture, { name: "ours", shared: true })).body["viewId"];
@@ -89,7 +89,7 @@ describe("saved views", () => {
     expect((await fixture.callRoute("deleteView", at(hers))).status).toBe(204);
   });
 
-  it("[A321] are for everybody who has signed in, by whatever role, and for tokens that are granted view", async () => {
+  it("[A321] saved views are available to every signed-in user, whatever the role, and to tokens with the view grant", async () => {
     const fixture = openRestCallFixture({
       calls: {
         authenticate: createTokenAuthenticator([{ token: "worker", tenant: "default", user: "w", grants: ["worker", "read"] }]),
@@ -119,7 +119,7 @@ describe("saved views", () => {
       });
   });
 
-  it("[A322] have one name for each owner and page, whatever its case, that is free again once it is given up", async () => {
+  it("[A322] the name of a saved view is unique per owner and page, ignoring case, and free again after a rename or deletion", async () => {
     const fixture = openRestCallFixture();
     const first = await create(fixture);
 
@@ -135,7 +135,7 @@ describe("saved views", () => {
     expect((await create(fixture, { name: "early" })).status).toBe(201);
   });
 
-  it("[A323] are changed by whoever has seen the last revision, and the same again is no change", async () => {
+  it("[A323] a saved view is changed only by a caller who names its latest revision, and an identical replacement is no change", async () => {
     const fixture = openRestCallFixture();
     const id = (await create(fixture)).body["viewId"];
     const put = (tag: string, name: string) =>
@@ -149,7 +149,7 @@ describe("saved views", () => {
     expect((await put("*", "other")).status).toBe(200);
   });
 
-  it("[A324] asked for again under one key are answered as the first time, though changed since; under another request refused", async () => {
+  it("[A324] creating a saved view again under one key returns the first answer, though the view changed; another request is refused", async () => {
     const fixture = openRestCallFixture();
     const headers = { "idempotency-key": "k1" };
     const first = await create(fixture, {}, { headers });
@@ -164,7 +164,7 @@ describe("saved views", () => {
     expect(await namesOf(fixture)).toEqual(["early"]);
   });
 
-  it("[A325] are a thousand a tenant; one more is refused, a repeat is not, and one that is removed makes room", async () => {
+  it("[A325] a tenant has at most a thousand saved views; one more is refused, a repeat is not, and a deletion makes room", async () => {
     const fixture = openRestCallFixture();
     const headers = { "idempotency-key": "k1" };
     const { body } = await create(fixture, {}, { headers });
@@ -180,7 +180,7 @@ describe("saved views", () => {
     expect((await create(fixture, { name: "most" })).status).toBe(409);
   });
 
-  it("[A325] count right when many are kept and removed at once", async () => {
+  it("[A325] the count of saved views is right when many are created and deleted at once", async () => {
     const fixture = openRestCallFixture();
     const made = await Promise.all(["a", "b", "c", "d", "e"].map((name) => create(fixture, { name })));
 
@@ -191,7 +191,7 @@ describe("saved views", () => {
     expect(fixture.docs.body("default", "viewcount", "all")).toEqual({ views: 3 });
   });
 
-  it("[A325] are refused for the moment where others are always quicker", async () => {
+  it("[A325] creating a saved view is refused with 503 when its write keeps losing to concurrent writes", async () => {
     const fixture = openRestCallFixture();
     const details = { collection: "viewcount", name: "all", rev: 2, expected: 1 };
     let tries = 0;
@@ -218,7 +218,7 @@ describe("saved views", () => {
     ["too many columns", { columns: Array.from({ length: 65 }, () => "c") }, "body.columns"],
     ["a word for shared", { shared: "yes" }, "body.shared"],
   ];
-  it.each(wrong)("[A326] are refused with %s", async (_what, more, path) => {
+  it.each(wrong)("[A326] a saved view with %s is refused", async (_what, more, path) => {
     const fixture = openRestCallFixture();
 
     const { status, body } = await create(fixture, more);

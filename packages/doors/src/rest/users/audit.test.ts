@@ -31,7 +31,7 @@ function fill(fixture: RestCallFixture): void {
 }
 
 describe("the audit", () => {
-  it("[A92] shows what was done, by whom and how it ended, newest first, dispatches and starts among it", async () => {
+  it("[A92] the audit log shows what was done, by whom and how it ended, newest first, including dispatches and run starts", async () => {
     const fixture = openRestCallFixture();
     fill(fixture);
 
@@ -96,14 +96,14 @@ describe("the audit", () => {
     [{ runId: "r1" }, ["5", "2", "1"]],
     [{ runId: "r1", actorId: "bob" }, []],
     [{ since: "1970-01-01T00:00:02Z" }, ["5", "4"]],
-  ])("[A93] filtered by %j has %j", async (query, ids) => {
+  ])("[A93] the audit log filtered by %j contains the entries %j", async (query, ids) => {
     const fixture = openRestCallFixture();
     fill(fixture);
 
     expect(itemsOf(await fixture.callRoute("listAudit", { query: query as never })).map(({ eventId }) => eventId)).toEqual(ids);
   });
 
-  it("[A93] is paged to its end, each entry once", async () => {
+  it("[A93] the audit log is paged to its end, with each entry once", async () => {
     const fixture = openRestCallFixture();
     for (let n = 0; n < 25; n += 1)
       put(fixture, n % 3 === 0 ? "audit.run.skip" : "audit.run.retry", { by: "ann", target: "r1", targetType: "run" });
@@ -119,7 +119,7 @@ describe("the audit", () => {
     expect(seen).toEqual(["25", "22", "19", "16", "13", "10", "7", "4", "1"]);
   });
 
-  it("[A93] looks at a bounded stretch and says where it goes on, although it found nothing", async () => {
+  it("[A93] the audit log scans a bounded stretch per request, and returns a cursor to continue even if it found nothing", async () => {
     const fixture = openRestCallFixture();
     let looks = 0;
     fixture.docs.reader.events = async ({ before = 0 }) => {

@@ -9,7 +9,7 @@ const fitting = (name: "login" | "listUsers" | "createUser" | "getOwnUser", body
   createSchemaReader(routes[name].response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body);
 
 describe("signing in", () => {
-  it("[A80] gives a token for name and password that opens what the roles allow", async () => {
+  it("[A80] signing in with name and password returns a token that allows what the user's roles allow", async () => {
     const fixture = openRestCallFixture();
     await fixture.callRoute("createUser", {
       body: { username: "Ann", password: samplePassword, roles: ["workflow.viewer"], displayName: "Ann B." },
@@ -30,7 +30,7 @@ describe("signing in", () => {
     expect((await fixture.callRoute("listRuns", { token })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
   });
 
-  it("[A80] answers a wrong name, a wrong password, another tenant and a locked user alike", async () => {
+  it("[A80] signing in is refused alike for a wrong name, a wrong password, another tenant and a locked user", async () => {
     const fixture = openRestCallFixture();
     const { id } = await fixture.signIn("ann", []);
     const refusals = [
@@ -47,7 +47,7 @@ describe("signing in", () => {
     expect(said[0]?.slice(0, 2)).toEqual([401, "E.AUTH.CREDENTIALS"]);
   });
 
-  it("[A81] is braked after ten wrong passwords for a user, and says when to come back", async () => {
+  it("[A81] signing in is throttled after ten wrong passwords for a user, and the answer names the time to wait", async () => {
     const fixture = openRestCallFixture();
     await fixture.signIn("ann", []);
     const wrong = { token: null, body: { username: "ANN", password: "wrong" } };
@@ -63,7 +63,7 @@ describe("signing in", () => {
     );
   });
 
-  it("[A81] is braked for an address that tries many names", async () => {
+  it("[A81] signing in is throttled for an address that tries many names", async () => {
     const fixture = openRestCallFixture();
     const attempt = (n: number, address: string) =>
       fixture.callRoute("login", { token: null, address, body: { username: `user${n}`, password: "wrong" } });
@@ -73,7 +73,7 @@ describe("signing in", () => {
     expect((await attempt(99, "10.0.0.2")).status).toBe(401);
   });
 
-  it("[A94] is audited, right or wrong, and a name that is nobody's is not kept", async () => {
+  it("[A94] signing in is audited whether it succeeds or fails, and the name of an unknown user is not stored", async () => {
     const fixture = openRestCallFixture();
     const { id } = await fixture.signIn("ann", []);
     await fixture.callRoute("login", { token: null, address: "10.0.0.9", body: { username: "ann", password: "wrong" } });
@@ -91,7 +91,7 @@ describe("signing in", () => {
 });
 
 describe("a person's token", () => {
-  it("[A83] opens what the roles of now allow, within a second also where another scheduler changed them", async () => {
+  it("[A83] a user's token allows what the user's current roles allow, within a second even if another scheduler changed them", async () => {
     const here = openRestCallFixture();
     const there = openRestCallFixture({ shared: here.docs });
     const { token, id } = await here.signIn("ann", ["run.viewer"]);
@@ -107,7 +107,7 @@ describe("a person's token", () => {
     expect((await there.callRoute("getOwnUser", { token })).status).toBe(401);
   });
 
-  it("[A83] of a stream that was opened long ago is looked at again whenever it is asked about", async () => {
+  it("[A83] a user's token on a stream that was opened long ago is checked again whenever it is used", async () => {
     const here = openRestCallFixture();
     const there = openRestCallFixture({ shared: here.docs });
     const { token, id } = await here.signIn("ann", ["run.viewer"]);
@@ -120,7 +120,7 @@ describe("a person's token", () => {
     expect(there.people.authenticate(token)).toBeNull();
   });
 
-  it("[A83] stays good while the store is away, for ten minutes", async () => {
+  it("[A83] a user's token stays valid for ten minutes while the store is unavailable", async () => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", ["run.viewer"]);
     await fixture.callRoute("getOwnUser", { token });
@@ -133,7 +133,7 @@ describe("a person's token", () => {
     expect(fixture.people.authenticate(token)).toBeNull();
   });
 
-  it("[A84] is taken back by signing out, and no other with it", async () => {
+  it("[A84] a user's token is revoked by signing out, and no other token with it", async () => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", ["run.viewer"]);
     const { body } = await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } });
@@ -144,7 +144,7 @@ describe("a person's token", () => {
     expect((await fixture.callRoute("getOwnUser", { token: body["accessToken"] })).status).toBe(200);
   });
 
-  it("[A84] of a user that signs out again and again is taken back too, and the list stays short", async () => {
+  it("[A84] all tokens of a user are revoked after very many sign-outs, and the list of revoked tokens stays short", async () => {
     const fixture = openRestCallFixture();
     const { token, id } = await fixture.signIn("ann", []);
     for (let n = 0; n <= userLimits.revokedTokensMax; n += 1) {
@@ -156,7 +156,7 @@ describe("a person's token", () => {
     expect((await fixture.callRoute("getOwnUser", { token })).status).toBe(401);
   });
 
-  it("[A84] is over when its time is, and worth nothing after a new password", async () => {
+  it("[A84] a user's token ends with its lifetime, and is invalid after a new password", async () => {
     const fixture = openRestCallFixture();
     const { token, id } = await fixture.signIn("ann", []);
     const other = await fixture.signIn("bob", []);
@@ -172,7 +172,7 @@ describe("a person's token", () => {
     expect((await fixture.callRoute("getOwnUser", { token: other.token })).status).toBe(401);
   });
 
-  it("[A85] is signed by a key of its tenant that every scheduler has, also when the key was replaced since", async () => {
+  it("[A85] a user's token is signed by a key of its tenant that every scheduler has, and stays valid when the key is replaced", async () => {
     const here = openRestCallFixture();
     const { token } = await here.signIn("ann", []);
     const bob = await here.signIn("bob", [], "other");
@@ -193,7 +193,7 @@ describe("a person's token", () => {
 });
 
 describe("users", () => {
-  it("[A86] are created, listed by name, shown, and never with their password", async () => {
+  it("[A86] users are created, listed by name and shown, and never with their password", async () => {
     const fixture = openRestCallFixture();
     for (const username of ["carl", "Ann", "bob"])
       expect(
@@ -221,7 +221,7 @@ describe("users", () => {
     expect(JSON.stringify([users, fixture.docs.log, fixture.environment.logRecords])).not.toMatch(/scrypt|long enough/);
   });
 
-  it("[A86] have a name that is given once, whatever its case", async () => {
+  it("[A86] a user name is given only once per tenant, ignoring case", async () => {
     const fixture = openRestCallFixture();
     await fixture.callRoute("createUser", { body: { username: "Ann", password: samplePassword } });
 
@@ -237,7 +237,7 @@ describe("users", () => {
     ).toBe(201);
   });
 
-  it("[A86] are made once under one key", async () => {
+  it("[A86] a user is created once under one Idempotency-Key", async () => {
     const fixture = openRestCallFixture();
     const asking: RestCallInput = { headers: { "idempotency-key": "k1" }, body: { username: "ann", password: samplePassword } };
 
@@ -252,7 +252,7 @@ describe("users", () => {
     });
   });
 
-  it("[A264] get a role once under one key, also one that they have; another under the key is refused", async () => {
+  it("[A264] a user gets a role once under one Idempotency-Key, even a role they have; another role under that key is refused", async () => {
     const fixture = openRestCallFixture({ calls: { digest: (text) => createHash("sha256").update(text).digest("hex") } });
     const made = await fixture.callRoute("createUser", {
       body: { username: "ann", password: samplePassword, roles: ["run.viewer"] },
@@ -275,7 +275,7 @@ describe("users", () => {
     }
   });
 
-  it("[A264] are known again by nothing from which a password could be guessed quickly", async () => {
+  it("[A264] a repeated user request is recognised without a fast digest of its password", async () => {
     const digested: string[] = [];
     const digest = (text: string): string => {
       digested.push(text);
@@ -296,7 +296,7 @@ describe("users", () => {
     expect(digested.filter((text) => text.includes(samplePassword) || text.includes("quite another one"))).toEqual([]);
   });
 
-  it("[A264] are given a password once under one key", async () => {
+  it("[A264] a user's password is set once under one Idempotency-Key", async () => {
     const fixture = openRestCallFixture({ calls: { digest: (text) => createHash("sha256").update(text).digest("hex") } });
     const made = await fixture.callRoute("createUser", { body: { username: "ann", password: samplePassword } });
     const userId = String(made.body["userId"]);
@@ -331,7 +331,7 @@ describe("users", () => {
       ["view", "read"],
     ],
     [["admin"], ["view", "read", "edit", "operate", "admin"]],
-  ])("[A87] with the roles %j may %j", async (roles, grants) => {
+  ])("[A87] a user with the roles %j has the grants %j", async (roles, grants) => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", roles);
     await fixture.people.preload(token);
@@ -339,7 +339,7 @@ describe("users", () => {
     expect(fixture.people.authenticate(token)?.grants).toEqual(grants);
   });
 
-  it("[A86] get and lose roles; what is so already changes nothing", async () => {
+  it("[A86] a user gets and loses roles, and adding a role that the user has changes nothing", async () => {
     const fixture = openRestCallFixture();
     const { id } = await fixture.signIn("ann", []);
     const role = { params: { userId: id }, body: { role: "workflow.editor" } };
@@ -354,7 +354,7 @@ describe("users", () => {
     expect((await fixture.callRoute("getUser", { params: { userId: id } })).body["roles"]).toEqual([]);
   });
 
-  it("[A88] see and rename themselves, and change their password if they know it", async () => {
+  it("[A88] users can see and rename themselves, and change their password if they know the current one", async () => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", []);
 
@@ -370,7 +370,7 @@ describe("users", () => {
     expect((await fixture.callRoute("login", { token: null, body: { username: "ann", password: next } })).status).toBe(200);
   });
 
-  it("[A88] a token of the configuration is shown as a user of its name and has nothing to change", async () => {
+  it("[A88] a token of the configuration is shown as a user of its name, and cannot change its name or password or sign out", async () => {
     const fixture = openRestCallFixture();
 
     const { body } = await fixture.callRoute("getOwnUser");
@@ -386,7 +386,7 @@ describe("users", () => {
       expect((await fixture.callRoute(name, { body: asked })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
   });
 
-  it("[A89] cannot lock themselves out", async () => {
+  it("[A89] admins cannot remove their own admin role or deactivate themselves", async () => {
     const fixture = openRestCallFixture();
     const { token, id } = await fixture.signIn("ann", ["admin"]);
 
@@ -398,7 +398,7 @@ describe("users", () => {
     expect((await fixture.callRoute("setUserStatus", { ...own, body: { isActive: true } })).status).toBe(204);
   });
 
-  it("[A91] begin with an admin where there are none, once", async () => {
+  it("[A91] the first admin is created where there are no users, and only once", async () => {
     const fixture = openRestCallFixture();
 
     expect([
@@ -449,7 +449,7 @@ describe("wrong input about people", () => {
     ["listAuditEvents", { query: { limit: "1000" } }, 400, "E.REQUEST.INVALID"],
   ];
 
-  it.each(cases)("[A90] %s refuses %j with %i", async (name, asking, status, error) => {
+  it.each(cases)("[A90] the user or audit route %s refuses the request %j with %i", async (name, asking, status, error) => {
     const fixture = openRestCallFixture();
 
     const answer = await fixture.callRoute(name, asking);
@@ -458,7 +458,7 @@ describe("wrong input about people", () => {
     expect(fixture.docs.docs.size).toBe(0);
   });
 
-  it("[A90] answers another tenant's user as one that does not exist, and only to admins at all", async () => {
+  it("[A90] the user routes answer another tenant's user as one that does not exist, and serve admins only", async () => {
     const fixture = openRestCallFixture();
     const { id } = await fixture.signIn("ann", ["workflow.editor"]);
     const asked: [RouteName, RestCallInput][] = [

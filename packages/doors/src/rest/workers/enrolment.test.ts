@@ -46,7 +46,7 @@ const order = (body: unknown, more: RestCallInput = {}): RestCallInput => ({ par
 const headers = { host: "scheduler.example:8080" };
 
 describe("workers that enrol over REST", () => {
-  it("[A120] are told their instance id, where their socket goes and how often to be heard", async () => {
+  it("[A120] a worker that enrols over REST gets its instance id, its WebSocket URL and its heartbeat interval", async () => {
     const fixture = openWorkers();
     const said = {
       workerId: "w-7",
@@ -81,7 +81,7 @@ describe("workers that enrol over REST", () => {
     ]);
   });
 
-  it("[A120] say that they live, with their packages; who never enrolled is told to", async () => {
+  it("[A120] a worker reports over REST that it is alive, with its packages; one that never enrolled is asked to register first", async () => {
     const fixture = openWorkers();
     const said = { workerId: "w-1", status: "busy", packages: [{ name: "demo", version: "2.0.0", status: "failed" }] };
 
@@ -98,7 +98,7 @@ describe("workers that enrol over REST", () => {
     });
   });
 
-  it("[A344] may say what they can as a list, and how they are as a heartbeat does", async () => {
+  it("[A344] a worker may enrol with its capabilities as a list, and report its status as in a heartbeat", async () => {
     const fixture = openWorkers();
     const status = { healthy: false, metrics: { cpuPct: 90 } };
 
@@ -118,7 +118,7 @@ describe("workers that enrol over REST", () => {
     });
   });
 
-  it("[A120] are given no address but one that can be one", async () => {
+  it("[A120] a worker that enrols over REST gets no WebSocket URL built from an invalid Host header", async () => {
     const fixture = openWorkers();
     const at = async (host: string) =>
       (await fixture.callRoute("enrolWorker", { body: { workerId: "w" }, headers: { host } })).body["wsUrl"];
@@ -134,7 +134,7 @@ describe("workers that enrol over REST", () => {
 });
 
 describe("commands to workers", () => {
-  it("[A121] reach the connected worker of a name, or one by its instance id", async () => {
+  it("[A121] a command reaches the connected worker of a name, or one worker by its instance id", async () => {
     const fixture = openWorkers();
 
     const { status, body } = await fixture.callRoute("commandWorker", order({ type: "drain" }));
@@ -154,7 +154,7 @@ describe("commands to workers", () => {
     expect(detail).toMatchObject({ type: "drain", status: "acked", workerId: "w-1", request: { type: "drain" } });
   });
 
-  it("[A121] order packages in, at the newest known version where none is said, and out", async () => {
+  it("[A121] a command installs a package, at the newest known version where none is named, or uninstalls it", async () => {
     const fixture = openWorkers();
     for (const version of ["1.9.0", "1.10.0", "1.2.0"])
       fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
@@ -176,7 +176,7 @@ describe("commands to workers", () => {
     expect(unknown.body).toMatchObject({ error: "E.REQUEST.INVALID", details: { path: "body.version" } });
   });
 
-  it("[A121] pass on that a worker has no session", async () => {
+  it("[A121] a command to a worker without a session is refused with E.SESSION.UNKNOWN", async () => {
     const fixture = openWorkers();
     fixture.docs.engine.answerWith("worker.order", () => ({
       fault: { code: "E.SESSION.UNKNOWN", message: "worker press is away" },
@@ -187,7 +187,7 @@ describe("commands to workers", () => {
     expect([status, body["error"]]).toEqual([404, "E.SESSION.UNKNOWN"]);
   });
 
-  it("[A122] leave what follows of a worker's runs to the worker of another queue", async () => {
+  it("[A122] a rebind command moves the further tasks of a worker's runs to the worker of another queue", async () => {
     const fixture = openWorkers();
 
     const { status, body } = await fixture.callRoute("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
@@ -204,7 +204,7 @@ describe("commands to workers", () => {
     });
   });
 
-  it("[A122] say which runs could not be moved, and change nothing for a worker's own queue", async () => {
+  it("[A122] a rebind command names the tasks that could not be moved, and changes nothing for the worker's own queue", async () => {
     const fixture = openWorkers();
     fixture.docs.engine.answerWith("run.rebind", ({ run }) =>
       run === "r1" ? { fault: { code: "E.RUN.TERMINAL", message: "x" } } : { body: { of: "steered", run, tasks: [] } },
@@ -223,7 +223,7 @@ describe("commands to workers", () => {
   });
 
   it.each(["worker.w-9", "worker.nobody", "default", "w-2"])(
-    "[A122] refuse the queue %s, which is no worker's here",
+    "[A122] a rebind command to the queue %s, which belongs to no worker of the tenant, is refused",
     async (queue) => {
       const fixture = openWorkers();
 
@@ -236,7 +236,7 @@ describe("commands to workers", () => {
     },
   );
 
-  it("[A123] under one key are one command", async () => {
+  it("[A123] equal command requests under one Idempotency-Key are one command", async () => {
     const fixture = openWorkers();
     const keyed = { headers: { "idempotency-key": "k1" } };
 
@@ -249,7 +249,7 @@ describe("commands to workers", () => {
     expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
-  it("[A350] under one key are one command, though a newer version came since", async () => {
+  it("[A350] equal install requests under one Idempotency-Key are one command, though a newer version was added in between", async () => {
     const fixture = openWorkers();
     const keyed = { headers: { "idempotency-key": "k1" } };
     fixture.docs.engine.answerWith("worker.order", ({ tenant, worker, id, order: given }) => {
@@ -271,7 +271,7 @@ describe("commands to workers", () => {
     expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
-  it("[E122] are shown without what lets somebody in where the package lies", async () => {
+  it("[E122] a command is shown without the credentials in the URL of its package", async () => {
     const fixture = openWorkers();
     const order = { type: "pkg.install", name: "demo", version: "1.0.0", url: "https://bob:hidden@x.test/p.zip?sig=hidden" };
     const body = { worker: "default/w-1", workerName: "press", order, by: "ann", status: "sent", sentAt: 1_000, endedAt: null };
@@ -282,7 +282,7 @@ describe("commands to workers", () => {
     expect(shown.body).toMatchObject({ request: { ...order, url: "https://x.test/p.zip" } });
   });
 
-  it("[A123] are shown as the engine keeps them", async () => {
+  it("[A123] a command is shown as the engine stored it", async () => {
     const fixture = openWorkers();
     const body = {
       worker: "default/w-1",
@@ -318,26 +318,29 @@ describe("orders about a worker under an Idempotency-Key", () => {
     ["kickWorker", "worker.kick"],
     ["drainWorker", "worker.drain"],
     ["undrainWorker", "worker.drain"],
-  ] as const)("[A261] %s is done once, and its id is found again", async (name, type) => {
-    const fixture = openWorkers();
+  ] as const)(
+    "[A261] the order %s is executed once under an Idempotency-Key, and its command id is found again",
+    async (name, type) => {
+      const fixture = openWorkers();
 
-    const one = await fixture.callRoute(name, keyed);
-    const two = await fixture.callRoute(name, keyed);
+      const one = await fixture.callRoute(name, keyed);
+      const two = await fixture.callRoute(name, keyed);
 
-    expect([one.status, one.headers["idempotent-replayed"], two.status, two.headers["idempotent-replayed"]]).toEqual([
-      202,
-      undefined,
-      202,
-      "true",
-    ]);
-    expect(two.body).toMatchObject({ commandId: one.body["commandId"], workerName: "press" });
-    expect(one.headers["location"]).toBe(`/api/v1/commands/${String(one.body["commandId"])}`);
-    expect(commandsOf(fixture, type)).toHaveLength(1);
-    const found = await fixture.callRoute("getCommand", { params: { commandId: String(one.body["commandId"]) } });
-    expect(found.body).toMatchObject({ status: "acked", workerId: "w-1" });
-  });
+      expect([one.status, one.headers["idempotent-replayed"], two.status, two.headers["idempotent-replayed"]]).toEqual([
+        202,
+        undefined,
+        202,
+        "true",
+      ]);
+      expect(two.body).toMatchObject({ commandId: one.body["commandId"], workerName: "press" });
+      expect(one.headers["location"]).toBe(`/api/v1/commands/${String(one.body["commandId"])}`);
+      expect(commandsOf(fixture, type)).toHaveLength(1);
+      const found = await fixture.callRoute("getCommand", { params: { commandId: String(one.body["commandId"]) } });
+      expect(found.body).toMatchObject({ status: "acked", workerId: "w-1" });
+    },
+  );
 
-  it("[A261] another order under the key is refused, and of two at once one is done", async () => {
+  it("[A261] a different order under a used Idempotency-Key is refused, and of two equal orders at once only one is executed", async () => {
     const fixture = openWorkers();
     const first = await fixture.callRoute("kickWorker", keyed);
     for (const [name, more] of [
@@ -359,7 +362,7 @@ describe("orders about a worker under an Idempotency-Key", () => {
     expect([second.status, second.body["commandId"]]).toEqual([202, first.body["commandId"]]);
   });
 
-  it("[A265] an enrolment that comes again is answered as the first time, and says so", async () => {
+  it("[A265] a repeated enrolment under an Idempotency-Key is answered as the first time, and marked as a repeat", async () => {
     const fixture = openWorkers();
     fixture.docs.engine.answerWith("worker.enrol", ({ worker }) => ({
       body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: false, repeated: true },
@@ -405,16 +408,19 @@ describe("wrong input about enrolment and commands", () => {
     ["getCommand", { params: { commandId: "nothing" } }, 404, "E.NOT_FOUND"],
   ];
 
-  it.each(cases)("[A124] %s refuses %j with %i", async (name, asking, status, error) => {
-    const fixture = openWorkers();
+  it.each(cases)(
+    "[A124] the enrolment or command route %s refuses the request %j with %i",
+    async (name, asking, status, error) => {
+      const fixture = openWorkers();
 
-    const answer = await fixture.callRoute(name, asking);
+      const answer = await fixture.callRoute(name, asking);
 
-    expect([answer.status, answer.body["error"]]).toEqual([status, error]);
-    expect(fixture.docs.engine.commands).toEqual([]);
-  });
+      expect([answer.status, answer.body["error"]]).toEqual([status, error]);
+      expect(fixture.docs.engine.commands).toEqual([]);
+    },
+  );
 
-  it("[A124] answers another tenant's worker and command as missing", async () => {
+  it("[A124] the command routes answer another tenant's worker and command as missing", async () => {
     const fixture = openWorkers();
     const { body } = await fixture.callRoute("commandWorker", order({ type: "drain" }));
     const id = String(body["commandId"]);

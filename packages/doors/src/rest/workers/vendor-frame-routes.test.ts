@@ -88,7 +88,7 @@ const eventsIn = (text: string, reader = new SseTestReader()) =>
   }));
 
 describe("GET /api/v1/extensions/{type}", () => {
-  it("[A20] is a stream of events with a number, the type and the frame, and begins with a number to come back with", async () => {
+  it("[A20] GET /extensions/{type} streams events with number, type and frame, and begins with a number to resume from", async () => {
     const fixture = openFixture();
     const { answer, events, state } = await openStream(fixture);
 
@@ -107,7 +107,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     expect(state.text.startsWith("retry: 1000\n\n")).toBe(true);
   });
 
-  it("[A20] goes on after Last-Event-ID without a gap; the first reader's going leaves the frames for it", async () => {
+  it("[A20] GET /extensions/{type} resumes after Last-Event-ID without a gap, and keeps the frames when the first reader leaves", async () => {
     const fixture = openFixture();
     const first = await openStream(fixture);
     fixture.send(1);
@@ -121,7 +121,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     expect(first.events().flatMap(({ data }) => data?.id ?? [])).toEqual(["f-1"]);
   });
 
-  it("[A20] says E.CURSOR.EXPIRED where frames may be missing, with a number that is good, and goes on with what is kept", async () => {
+  it("[A20] GET /extensions/{type} sends E.CURSOR.EXPIRED with a valid number if frames may be missing, and continues with kept frames", async () => {
     const fixture = openFixture();
     const first = await openStream(fixture);
     fixture.send(1);
@@ -137,7 +137,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     first.gone();
   });
 
-  it("[A20] says it is alive every 15 s, and nothing once the reader has gone", async () => {
+  it("[A20] GET /extensions/{type} sends a keep-alive every 15 s, and nothing once the reader has disconnected", async () => {
     const fixture = openFixture();
     const { state, gone } = await openStream(fixture);
     const before = state.text;
@@ -151,7 +151,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     expect(state.text).toBe(`${before}: alive\n\n`);
   });
 
-  it("[A20] sends a reader away that lets too much wait, with E.OVERLOADED as its last event", async () => {
+  it("[A20] GET /extensions/{type} disconnects a reader with too many unread bytes, with E.OVERLOADED as its last event", async () => {
     const fixture = openFixture();
     const { state, events } = await openStream(fixture);
 
@@ -163,7 +163,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     expect(state.isEnded).toBe(true);
   });
 
-  it("[A20] ends within 5 s for a token that was revoked", async () => {
+  it("[A20] GET /extensions/{type} ends within 5 s for a token that was revoked", async () => {
     const fixture = openFixture();
     const { state, events } = await openStream(fixture);
     fixture.environment.advance(4_000);
@@ -181,7 +181,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     ["a type that is not a vendor's", { params: { type: "biz.exec.result" } }],
     ["a reserved type", { params: { type: "ext.vendor.astraflow.void" } }],
     ["a number that is none", { headers: { "last-event-id": "abc" } }],
-  ])("[A20] refuses %s", async (_what, more: Partial<RestRequest>) => {
+  ])("[A20] GET /extensions/{type} refuses %s", async (_what, more: Partial<RestRequest>) => {
     const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null, ...more };
 
     expect(await new RestApi(openFixture().options).handle("streamExtension", request)).toMatchObject({
@@ -191,7 +191,7 @@ describe("GET /api/v1/extensions/{type}", () => {
   });
 });
 
-it("[A20] refuses a reader before the stream begins when there are too many or the scheduler closes", async () => {
+it("[A20] GET /extensions/{type} refuses a reader before the stream begins if there are too many or the scheduler is closing", async () => {
   const fixture = openFixture();
   const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null };
   const calls = new RestApi(fixture.options);
@@ -245,7 +245,7 @@ describe("the stream on a socket", () => {
     return inbox;
   };
 
-  it("[A20] carries frames as they come, ends when the scheduler closes, and forgets a reader that hangs up", async () => {
+  it("[A20] GET /extensions/{type} on a socket sends frames as they arrive, and ends with E.SHUTTING_DOWN when the scheduler closes", async () => {
     const fixture = openFixture();
     const url = await listen(fixture);
     const answer = await dial(url);
@@ -263,7 +263,7 @@ describe("the stream on a socket", () => {
     await ended;
   });
 
-  it("[A20] answers HEAD with the head alone, and a stranger with 401", async () => {
+  it("[A20] HEAD /extensions/{type} is answered with headers alone, and a request without a token with 401", async () => {
     const url = await listen(openFixture());
 
     const head = await fetch(url, { method: "HEAD", headers: { authorization: "Bearer secret-a" } });
@@ -275,7 +275,7 @@ describe("the stream on a socket", () => {
     expect((await fetch(url)).status).toBe(401);
   });
 
-  it("[A20] is cut off for a reader that does not even take its last words", async () => {
+  it("[A20] GET /extensions/{type} on a socket is cut off for a reader that does not even read its last event", async () => {
     const fixture = openFixture();
     const url = await listen(fixture);
     const answer = await dial(url);
@@ -316,7 +316,7 @@ describe("POST /api/v1/extensions/{type}", () => {
     return { status: answer.status, body: JSON.parse(answer.body) as Record<string, unknown> };
   };
 
-  it("[A21] hands the frame to the engine for that worker of the caller's tenant, and answers its id", async () => {
+  it("[A21] POST /extensions/{type} passes the frame to the engine for a worker of the caller's tenant, and returns the frame's id", async () => {
     const fixture = openFixture();
 
     const { status, body } = await post(fixture, { workerId: "w-1", payload: { n: 1 }, corr: "f-9" });
@@ -335,7 +335,7 @@ describe("POST /api/v1/extensions/{type}", () => {
     ]);
   });
 
-  it("[A21] gives the same key and body the same frame id, so that the worker takes it once; another body or tenant another", async () => {
+  it("[A21] POST /extensions/{type} gives equal bodies under one key the same frame id, and another body, key or tenant another one", async () => {
     const fixture = openFixture();
     const key = { "idempotency-key": "k-1" };
     const id = async (body: object, headers = key as Record<string, string>, token = "secret-a") =>
@@ -353,7 +353,7 @@ describe("POST /api/v1/extensions/{type}", () => {
     expect(new Set([first, ...others]).size).toBe(6);
   });
 
-  it("[A21] answers another tenant's worker as one that does not exist, and one that is not online in the engine's words", async () => {
+  it("[A21] POST /extensions/{type} answers another tenant's worker as missing, and an offline one with the engine's fault", async () => {
     const fixture = openFixture();
     fixture.engine.answerWith("worker.tell", () => ({
       fault: { code: "E.NOT_FOUND", message: "inner words about default/w-9" },
@@ -376,10 +376,13 @@ describe("POST /api/v1/extensions/{type}", () => {
     ["a reserved type", 400, "E.REQUEST.INVALID", { workerId: "w-1", payload: {} }, "secret-a", "ext.vendor.astraflow.void"],
     ["a payload above 256 KiB", 413, "E.REQUEST.TOO_LARGE", { workerId: "w-1", payload: { text: "x".repeat(256 * 1024) } }],
     ["a token that may only look", 403, "E.AUTH.FORBIDDEN", { workerId: "w-1", payload: {} }, "viewer"],
-  ])("[A21] refuses %s before the engine hears of it", async (_what, status, error, body, token, of) => {
-    const fixture = openFixture();
+  ])(
+    "[A21] POST /extensions/{type} refuses %s before anything is sent to the engine",
+    async (_what, status, error, body, token, of) => {
+      const fixture = openFixture();
 
-    expect(await post(fixture, body, {}, token, of)).toMatchObject({ status, body: { error } });
-    expect(fixture.engine.commands).toEqual([]);
-  });
+      expect(await post(fixture, body, {}, token, of)).toMatchObject({ status, body: { error } });
+      expect(fixture.engine.commands).toEqual([]);
+    },
+  );
 });

@@ -10,7 +10,7 @@ describe("vendors' frames through both doors", () => {
   afterEach(() => fixture.stop());
   const bearer = { authorization: "Bearer secret-a", "content-type": "application/json" };
 
-  it("[A18] go from a worker's session to the reader, who may answer; where nobody reads, the worker is told and stays", async () => {
+  it("[A18] a vendor frame reaches the reader, who may answer; without a reader the worker gets a negative ack and stays connected", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
     const unheard = worker.sendWorkFrame(type, { n: 0 });

@@ -45,16 +45,16 @@ const failing: Record<string, string>[] = [
 ];
 
 describe("the filters of listWorkers", () => {
-  it.each(passing)("[A155] shows a worker that fits %o", (query) => {
+  it.each(passing)("[A155] GET /workers shows a worker that matches the filter %o", (query) => {
     expect(matchesWorkerFilter(worker, readFilter(query), now)).toBe(true);
   });
 
-  it.each(failing)("[A155] leaves one out that does not fit %o", (query) => {
+  it.each(failing)("[A155] GET /workers leaves out a worker that does not match the filter %o", (query) => {
     expect(matchesWorkerFilter(worker, readFilter(query), now)).toBe(false);
   });
 
   it.each(["connected", "healthy", "registered", "maxInflight", "maxLatencyMs", "maxHeartbeatAgeSeconds"])(
-    "[A155] names %s where its value is none",
+    "[A155] GET /workers names the filter %s if its value is invalid",
     (name) => {
       const read = () => readFilter({ [name]: "-perhaps" });
       expect(read).toThrow(Fault);

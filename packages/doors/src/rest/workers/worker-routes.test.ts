@@ -61,7 +61,7 @@ const fitting = (name: "listWorkers" | "getWorkerDiagnostics" | "getScaling", bo
   createSchemaReader(routes[name].response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body);
 
 describe("workers as they are", () => {
-  it("[A22] are listed with status, liveness, why they drain, saturation and the numbers of their last heartbeat", async () => {
+  it("[A22] GET /workers lists workers with status, liveness, drain reasons, saturation and the metrics of their last heartbeat", async () => {
     const { ask } = openCalls([
       workerRow("w-1", { condition: busy, draining: true }),
       workerRow("w-2", { phase: "away", condition: condition({ strain: "disk", saturatedAt: 1_000 }) }),
@@ -103,14 +103,14 @@ describe("workers as they are", () => {
     [1_000, "warn"],
     [2_500, "degraded"],
     [3_000, "unhealthy"],
-  ])("[A22] %i ms after their last word, with a period of a second, they are %s", async (silentMs, level) => {
+  ])("[A22] %i ms after its last message, a worker with a heartbeat period of one second is %s", async (silentMs, level) => {
     const { ask } = openCalls([workerRow("w-1", { seenAt: storeNow - silentMs })], [], { heartbeatMsOf: () => 1_000 });
 
     expect((await ask("getWorker")).body).toMatchObject({ liveness: level });
     expect((await ask("getWorkerDiagnostics")).body.liveness).toEqual({ level, silentMs, heartbeatMs: 1_000 });
   });
 
-  it("[A22] are judged by the period of their dialect", async () => {
+  it("[A22] the liveness of a worker is judged by the heartbeat period of its dialect", async () => {
     const about = (dialect: string) => ({ about: JSON.stringify({ slots: 1, dialect }), seenAt: storeNow - 12_000 });
     const { ask } = openCalls([workerRow("new", about("v2")), workerRow("old", about("first"))]);
 
@@ -118,7 +118,7 @@ describe("workers as they are", () => {
     expect((await ask("getWorker", "old")).body).toMatchObject({ liveness: "fresh" });
   });
 
-  it("[A23] one of them is shown with session, lease, what it holds, what it can run, its resources and its outbox", async () => {
+  it("[A23] the diagnostics of a worker show its session, lease, held attempts, handlers, resources and outbox", async () => {
     const about = {
       slots: 4,
       dialect: "v2",
@@ -163,7 +163,7 @@ describe("workers as they are", () => {
     ]);
   });
 
-  it("[A364] what one holds that has spoken since its grant awaits no ack, and is named by its node wherever that stands", async () => {
+  it("[A364] a worker's diagnostics show no pending ack for an attempt that has reported since its grant, and name each attempt's node", async () => {
     const held = { phase: "leased", worker: "default/w-1", fence: 3, attempt: 2, grantedAt: 2_500 } as const;
     const said = (at: number) => ({ state: JSON.stringify({ said: { at } }) });
     const { ask } = openCalls(
@@ -181,7 +181,7 @@ describe("workers as they are", () => {
     ]);
   });
 
-  it("[A23] names at most 200 attempts and reads at most 8 runs for them", async () => {
+  it("[A23] the diagnostics of a worker name at most 200 attempts and read at most 8 runs for them", async () => {
     const held = { phase: "leased", worker: "default/w-1" } as const;
     const tasks = Array.from({ length: 250 }, (_, n) => taskRow(`run${n}.0`, held));
     const { ask, reader } = openCalls([workerRow("w-1")], tasks);
@@ -192,7 +192,7 @@ describe("workers as they are", () => {
     expect(reader.queries.filter(({ page }) => page === "run")).toHaveLength(8);
   });
 
-  it("[A22] of another tenant are answered as missing, in the same words on every route", async () => {
+  it("[A22] every worker route answers another tenant's worker as missing, with the same message", async () => {
     const { ask, engine } = openCalls([workerRow("w-1"), workerRow("w-9", { tenant: "other" })]);
     const refuse = () => ({ fault: { code: "E.NOT_FOUND", message: "inner words" } });
     for (const order of ["worker.kick", "worker.drain"] as const) engine.answerWith(order, refuse);
@@ -207,8 +207,8 @@ describe("workers as they are", () => {
   });
 });
 
-describe("POST /api/v1/workers/{workerIdParam}/kick", () => {
-  it("[A24] tells the engine to end the session, says who and why, and is audited", async () => {
+describe("POST /api/v1/workers/{workerId}/kick", () => {
+  it("[A24] POST /workers/{id}/kick asks the engine to end the session, records who and why, and is audited", async () => {
     const { ask, engine, outside: environment } = openCalls([workerRow("w-1")]);
 
     const answer = await ask("kickWorker", "w-1", { reason: "its key leaked" });
@@ -224,7 +224,7 @@ describe("POST /api/v1/workers/{workerIdParam}/kick", () => {
     expect(engine.commands[1]).toEqual({ ...kick, command: expect.any(String), reason: "ended by ann" });
   });
 
-  it("[A24] refuses a reason that is no text, and a token that may not operate", async () => {
+  it("[A24] POST /workers/{id}/kick refuses a reason that is not text, and a token that may not operate", async () => {
     const { ask, engine } = openCalls([workerRow("w-1")]);
 
     expect(await ask("kickWorker", "w-1", { reason: 7 })).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });
@@ -234,7 +234,7 @@ describe("POST /api/v1/workers/{workerIdParam}/kick", () => {
 });
 
 describe("orders about a worker", () => {
-  it("[A341] may name it by its name, as lists show it: the connected one of those that have it", async () => {
+  it("[A341] an order about a worker may use the name that lists show, and reaches the connected worker of that name", async () => {
     const gone = workerRow("w-0", { name: "press", phase: "lost" });
     const { ask, engine } = openCalls([gone, workerRow("w-1", { name: "press" }), workerRow("w-2", { name: "w-0" })]);
 
@@ -253,7 +253,7 @@ describe("orders about a worker", () => {
   ] as const;
 
   it.each(orders)(
-    "[A24] of %s are audited once the engine has answered, with who, what and what came of it",
+    "[A24] the order %s is audited once the engine has answered, with caller, worker and outcome",
     async (name, order, event) => {
       const { ask, engine, outside: environment } = openCalls([workerRow("w-1")]);
       engine.holdAnswers(order);
@@ -277,7 +277,7 @@ describe("orders about a worker", () => {
 });
 
 describe("GET /api/v1/scaling", () => {
-  it("[A25] counts what waits, what runs and what the tenant's workers that get work can take", async () => {
+  it("[A25] GET /scaling counts the queued and running tasks, and the slots of those workers of the tenant that get work", async () => {
     const leased = { phase: "leased", worker: "default/w-1" } as const;
     const { ask } = openCalls(
       [
@@ -313,7 +313,7 @@ describe("GET /api/v1/scaling", () => {
     });
   });
 
-  it("[A25] says when not every open task was counted", async () => {
+  it("[A25] GET /scaling reports when not every open task was counted", async () => {
     const tasks = Array.from({ length: 10_000 }, (_, n) => taskRow(`r1.${n}`));
     const { ask, reader } = openCalls([], tasks);
 
@@ -321,7 +321,7 @@ describe("GET /api/v1/scaling", () => {
     expect(reader.queries).toContainEqual({ page: "depth", tenant: "default", max: 10_000 });
   });
 
-  it("[A155] finds a worker by its name where no instance id is meant, the connected one first", async () => {
+  it("[A155] GET /workers/{id} finds a worker by its name if no instance id matches, the connected one first", async () => {
     const rows = [
       workerRow("w-1", { name: "twin", phase: "lost" }),
       workerRow("w-2", { name: "twin" }),

@@ -30,7 +30,7 @@ describe("packages and the catalogue of nodes", () => {
     await manifestRecorder.whenIdle();
   });
 
-  it("[A54] packages are listed by name with their versions newest first; the default is no pre-release", async () => {
+  it("[A54] packages are listed by name with their versions newest first, and the default version is not a pre-release", async () => {
     const { body } = await bench.callRoute("listPackages", { as: "vic" });
 
     expect(body).toEqual({
@@ -49,7 +49,7 @@ describe("packages and the catalogue of nodes", () => {
     });
   });
 
-  it("[A54] packages come in pages", async () => {
+  it("[A54] packages are listed in pages", async () => {
     const first = await bench.callRoute("listPackages", { query: { limit: "1" } });
     const second = await bench.callRoute("listPackages", { query: { limit: "1", cursor: first.body.nextCursor } });
 
@@ -65,7 +65,7 @@ describe("packages and the catalogue of nodes", () => {
     expect(older.body).toMatchObject({ version: "1.9.0", availableVersions: ["2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"] });
   });
 
-  it("[A54] a package or version that is not known is answered 404, as another tenant's is", async () => {
+  it("[A54] an unknown package or version is answered with 404, as another tenant's is", async () => {
     const ask = (packageName: string, version?: string, as = "ann") =>
       bench.callRoute("getPackage", { as, params: { packageName }, query: version === undefined ? {} : { version } });
 
@@ -75,7 +75,7 @@ describe("packages and the catalogue of nodes", () => {
     expect((await bench.callRoute("listPackages", { as: "mallory" })).body.items).toEqual([]);
   });
 
-  it("[A55] node types are found by words of what they say of themselves, all of them without words", async () => {
+  it("[A55] node types are found by search terms from their descriptions, and all are listed without search terms", async () => {
     const types = async (query: Record<string, string>) =>
       (await bench.callRoute("searchNodes", { query })).body.items.map((node: CatalogNode) => node.type);
 
@@ -87,7 +87,7 @@ describe("packages and the catalogue of nodes", () => {
     expect(await types({ package: "none" })).toEqual([]);
   });
 
-  it("[A342] node types are found by every token of the tenant; packages want the grant", async () => {
+  it("[A342] node types are visible to every token of the tenant; packages need the grant", async () => {
     expect((await bench.callRoute("searchNodes", { as: "wes" })).body.items.length).toBeGreaterThan(0);
     expect((await bench.callRoute("searchNodes", { as: "mallory" })).body.items).toEqual([]);
     expect((await bench.callRoute("listPackages", { as: "wes" })).status).toBe(403);
@@ -121,7 +121,7 @@ describe("packages and the catalogue of nodes", () => {
     expect(newest?.outputs).toEqual([{ key: "said", label: "Said", path: "results.said", type: "string|null" }]);
   });
 
-  it("[A55] node types come in pages where a limit is named", async () => {
+  it("[A55] node types are listed in pages if a limit is given", async () => {
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
@@ -139,7 +139,7 @@ describe("packages and the catalogue of nodes", () => {
     ["searchNodes", { limit: "many" }, "query.limit"],
     ["searchNodes", { cursor: "not one" }, "query.cursor"],
     ["searchNodes", { query: "x" }, "query"],
-  ] as const)("[A56] %s refuses %j with 400 and the field", async (route, query, path) => {
+  ] as const)("[A56] the catalogue route %s refuses the query %j with 400 and names the field", async (route, query, path) => {
     const told = await bench.callRoute(route, { query });
 
     expect(told).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path } } });

@@ -67,39 +67,42 @@ describe("wrong requests about workflows", () => {
     return `${status} ${body?.error}${isSentence ? "" : ", in no sentence"}${isUnchanged ? "" : ", and changed something"}`;
   };
 
-  it("[A56] every route of the two tables is looked at here", () => {
+  it("[A56] every route of workflows and of packages is covered by the tests of refused requests", () => {
     const mine = Object.keys(routes).filter((name) =>
       /^\/api\/v1\/(workflows|workflow-packages|packages|catalog)\b/.test(routeOf(name as RouteName).path),
     );
     expect(names.toSorted()).toEqual(mine.toSorted());
   });
 
-  it.each(names)("[A56] %s wants a token that it knows", async (name) => {
+  it.each(names)("[A56] the route %s refuses an unknown token", async (name) => {
     expect(await refusal(name, { ...right(name), as: "nobody" })).toBe("401 E.AUTH.INVALID_TOKEN");
   });
 
-  it.each(changing)("[A56] %s is not for those who may only read", async (name) => {
+  it.each(changing)("[A56] the route %s refuses a token that may only read", async (name) => {
     expect(await refusal(name, { ...right(name), as: "vic" })).toBe("403 E.AUTH.FORBIDDEN");
   });
 
-  it.each(ofOne)("[A57] %s answers another tenant's id, another's id and one of nobody in the same words", async (name) => {
-    const asked = right(name);
-    const parameter = asked.params?.["packageId"] === undefined ? "workflowId" : "packageId";
-    const real = asked.params?.[parameter] ?? "";
-    const ask = (value: string, as = "ann") => ({ ...asked, as, params: { ...asked.params, [parameter]: value } });
-    const said = async (as: string, value: string) => {
-      const { status, body } = await bench.callRoute(name, ask(value, as));
-      return `${status} ${body.message.replace(value, "<id>")}`;
-    };
+  it.each(ofOne)(
+    "[A57] the route %s answers another tenant's id, another user's id and an unknown id with the same message",
+    async (name) => {
+      const asked = right(name);
+      const parameter = asked.params?.["packageId"] === undefined ? "workflowId" : "packageId";
+      const real = asked.params?.[parameter] ?? "";
+      const ask = (value: string, as = "ann") => ({ ...asked, as, params: { ...asked.params, [parameter]: value } });
+      const said = async (as: string, value: string) => {
+        const { status, body } = await bench.callRoute(name, ask(value, as));
+        return `${status} ${body.message.replace(value, "<id>")}`;
+      };
 
-    const words = [await said("ann", missing), await said("mallory", real), await said("bob", real)];
-    expect(words[0]).toMatch(/^404 there is no workflow/);
-    expect(new Set(words).size).toBe(1);
-    for (const odd of ["x", "..", `${real}/1`, "%00", "x".repeat(1_000)])
-      expect(await refusal(name, ask(odd))).toBe("404 E.NOT_FOUND");
-  });
+      const words = [await said("ann", missing), await said("mallory", real), await said("bob", real)];
+      expect(words[0]).toMatch(/^404 there is no workflow/);
+      expect(new Set(words).size).toBe(1);
+      for (const odd of ["x", "..", `${real}/1`, "%00", "x".repeat(1_000)])
+        expect(await refusal(name, ask(odd))).toBe("404 E.NOT_FOUND");
+    },
+  );
 
-  it.each(withBody)("[A56] %s refuses bodies that are not what it reads", async (name) => {
+  it.each(withBody)("[A56] the route %s refuses bodies that are malformed, too large or of another media type", async (name) => {
     const asked = right(name);
     expect(await refusal(name, { ...asked, headers: { "content-type": "text/plain" } })).toBe("415 E.REQUEST.MEDIA");
     expect(await refusal(name, { ...asked, body: "{" })).toBe("400 E.REQUEST.INVALID");
@@ -111,20 +114,26 @@ describe("wrong requests about workflows", () => {
     );
   });
 
-  it.each(withBody.filter((name) => routeOf(name).isBodyOptional !== true))("[A56] %s wants a body", async (name) => {
-    expect(await refusal(name, { ...right(name), body: "" })).toBe("400 E.REQUEST.INVALID");
-  });
+  it.each(withBody.filter((name) => routeOf(name).isBodyOptional !== true))(
+    "[A56] the route %s requires a body",
+    async (name) => {
+      expect(await refusal(name, { ...right(name), body: "" })).toBe("400 E.REQUEST.INVALID");
+    },
+  );
 
-  it.each(names)("[A56] %s refuses a query that it does not know", async (name) => {
+  it.each(names)("[A56] the route %s refuses an unknown query parameter", async (name) => {
     expect(await refusal(name, { ...right(name), query: { nonsense: "1" } })).toBe("400 E.REQUEST.INVALID");
   });
 
-  it.each(names.filter((name) => routeOf(name).query?.["cursor"] !== undefined))("[A56] %s refuses wrong pages", async (name) => {
-    for (const query of [{ limit: "0" }, { limit: "201" }, { limit: "x" }, { limit: "1e2" }, { cursor: "?" }, { cursor: "" }])
-      expect(await refusal(name, { ...right(name), query: query as Record<string, string> })).toBe("400 E.REQUEST.INVALID");
-  });
+  it.each(names.filter((name) => routeOf(name).query?.["cursor"] !== undefined))(
+    "[A56] the route %s refuses an invalid page limit or cursor",
+    async (name) => {
+      for (const query of [{ limit: "0" }, { limit: "201" }, { limit: "x" }, { limit: "1e2" }, { cursor: "?" }, { cursor: "" }])
+        expect(await refusal(name, { ...right(name), query: query as Record<string, string> })).toBe("400 E.REQUEST.INVALID");
+    },
+  );
 
-  it("[A343] a workflow that is wrong is answered 400, be it in its shape or in its graph", async () => {
+  it("[A343] an invalid workflow is answered with 400, whether its shape or its graph is wrong", async () => {
     const looped = [
       ...sampleChain.edges,
       { ...sampleChain.edges[0], id: "back", source: sampleChain.edges[0]?.target, target: sampleChain.edges[0]?.source },
@@ -174,11 +183,11 @@ describe("wrong requests about workflows", () => {
     ["cloneWorkflowPackage", { body: { workflowName: "x".repeat(300) } }, 400, invalid],
     ["cloneWorkflowPackage", { body: { versionId: missing } }, 404, "E.NOT_FOUND"],
   ];
-  it.each(wrongs)("[A56] %s with %j is refused (%i %s)", async (name, asked, status, error) => {
+  it.each(wrongs)("[A56] the route %s with the request %j is refused (%i %s)", async (name, asked, status, error) => {
     expect(await refusal(name, { ...right(name), ...asked })).toBe(`${status} ${error}`);
   });
 
-  it("[A47] validating says what is wrong, of the shape and of the graph, and keeps nothing", async () => {
+  it("[A47] validating a workflow reports what is wrong with its shape and its graph, and stores nothing", async () => {
     const check = (body: unknown) => bench.callRoute("validateWorkflow", { as: "vic", body });
     const before = bench.docs.docs.size;
 
@@ -193,7 +202,7 @@ describe("wrong requests about workflows", () => {
     expect(bench.docs.docs.size).toBe(before);
   });
 
-  it("[A365] validating names every field whose shape is wrong, up to a hundred", async () => {
+  it("[A365] validating a workflow names every field whose shape is wrong, up to a hundred", async () => {
     const check = async (nodes: object[]) =>
       (await bench.callRoute("validateWorkflow", { as: "vic", body: { ...sampleChain, nodes } })).body;
     const [node] = sampleChain.nodes;
@@ -215,7 +224,7 @@ describe("wrong requests about workflows", () => {
     expect((await check(many)).problems).toHaveLength(100);
   });
 
-  it("[A56] the engine's own refusal is passed on: a store that is away is 503 and nothing was changed", async () => {
+  it("[A56] the workflow routes pass on the engine's refusal: an unavailable store is 503, and nothing is changed", async () => {
     bench.docs.engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
     for (const name of ["saveWorkflow", "deleteWorkflow", "publishVersion"] as const)
       expect(await refusal(name, right(name))).toBe("503 E.STORE.BUSY");

@@ -21,7 +21,7 @@ describe("drafts", () => {
   const draft = async () => (await bench.callRoute("getDraft", { params: at })).body;
   const labels = async () => ((await draft()).workflow as Workflow).nodes.map((node) => node.label);
 
-  it("[A36] are shown with revision, problems and whether they are published", async () => {
+  it("[A36] a draft is shown with its revision, its problems and whether it is published", async () => {
     const told = await bench.callRoute("getDraft", { params: at });
 
     expect(told.headers["etag"]).toBe('"r1"');
@@ -41,7 +41,7 @@ describe("drafts", () => {
     expect(await draft()).toMatchObject({ isPublished: false, latestVersion: 1, revision: 2 });
   });
 
-  it("[A37] are changed by edits as the next revision", async () => {
+  it("[A37] a draft is changed by edits, which make its next revision", async () => {
     const edge = { id: "e9", source: { node: first, port: "out" }, target: { node: third, port: "in" } };
     const told = await patch(1, [label(first, "begin"), { op: "addEdge", edge }, rename("edited")]);
 
@@ -54,7 +54,7 @@ describe("drafts", () => {
     expect(await labels()).toEqual(["begin", "step 1", "step 2"]);
   });
 
-  it("[A37] take edits made on an older revision where others touched other fields, and say what was in between", async () => {
+  it("[A37] a draft accepts edits of an older revision if others changed other fields, and returns the edits in between", async () => {
     await patch(1, [label(first, "by ann")]);
     await patch(2, [rename("by eve")], "eve");
     const told = await patch(1, [label(second, "by ann too")]);
@@ -67,14 +67,14 @@ describe("drafts", () => {
     expect(await labels()).toEqual(["by ann", "by ann too", "step 2"]);
   });
 
-  it("[A37] take edits made while the draft was replaced as a whole, where the replacement left those fields alone", async () => {
+  it("[A37] a draft accepts edits of a revision before it was replaced as a whole, if the replacement left those fields alone", async () => {
     await bench.callRoute("replaceWorkflow", { params: at, body: { ...sampleChain, metadata: { name: "replaced" } } });
 
     expect(await patch(1, [label(third, "last")])).toMatchObject({ status: 200, body: { revision: 3 } });
     expect(await patch(1, [rename("mine")])).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
   });
 
-  it("[A38] refuse edits of what others changed, with the edits in between, who made them and when, and which clash", async () => {
+  it("[A38] a draft refuses edits of fields that others changed, with the edits in between, their authors and times, and the conflicts", async () => {
     await patch(1, [rename("theirs"), label(first, "theirs")], "eve");
     const told = await patch(1, [label(second, "mine"), label(first, "mine")]);
 
@@ -90,7 +90,7 @@ describe("drafts", () => {
     expect(await labels()).toEqual(["theirs", "step 1", "step 2"]);
   });
 
-  it("[A38] refuse edits of a node that another removed", async () => {
+  it("[A38] a draft refuses edits of a node that another user removed", async () => {
     await patch(1, [{ op: "removeNode", id: third }], "eve");
 
     expect(await patch(1, [label(third, "mine")])).toMatchObject({
@@ -99,13 +99,13 @@ describe("drafts", () => {
     });
   });
 
-  it("[A38] take the same edit by two people once", async () => {
+  it("[A38] a draft accepts the same edit by two users without a conflict", async () => {
     await patch(1, [rename("same")], "eve");
 
     expect(await patch(1, [rename("same")])).toMatchObject({ status: 200, body: { revision: 3 } });
   });
 
-  it("[A39] refuse edits that were made on a revision ahead of the draft, or on one too old to be compared", async () => {
+  it("[A39] a draft refuses edits of a revision ahead of it, or of one too old to be compared", async () => {
     expect(await patch(2, [rename("x")])).toMatchObject({ status: 400, body: { details: { path: "body.base", head: 1 } } });
     for (let base = 1; base <= 201; base += 1) await patch(base, [rename(`n${base}`)]);
 
@@ -123,14 +123,14 @@ describe("drafts", () => {
     [[rename("x"), label("nobody", "x")], 400, "E.REQUEST.INVALID"],
     [[{ op: "setMeta", path: "/metadata/name", value: 5 }], 400, "E.WORKFLOW.INVALID"],
     [nodeIds.map((id) => ({ op: "removeNode", id })), 400, "E.WORKFLOW.INVALID"],
-  ])("[A39] refuse edits that cannot be made, whole: %j", async (edits, status, error) => {
+  ])("[A39] a draft refuses edits as a whole if they cannot be applied: %j", async (edits, status, error) => {
     const told = await patch(1, edits);
 
     expect([told.status, told.body.error]).toEqual([status, error]);
     expect((await draft()).revision).toBe(1);
   });
 
-  it("[A37] hold half-done work: what is wrong with it is told, and refused when it is published", async () => {
+  it("[A37] a draft may contain unfinished work: its errors are reported, and publishing it is refused", async () => {
     const edge = { id: "back", source: { node: third, port: "out" }, target: { node: first, port: "in" } };
     const told = await patch(1, [{ op: "addEdge", edge }]);
 
@@ -142,7 +142,7 @@ describe("drafts", () => {
     });
   });
 
-  it("[A37] keep their id and owner whatever the edits say", async () => {
+  it("[A37] a draft keeps its id and owner whatever the edits contain", async () => {
     await patch(1, [
       { op: "setMeta", path: "/id", value: first },
       { op: "setMeta", path: "/metadata/ownerId", value: "bob" },
@@ -154,7 +154,7 @@ describe("drafts", () => {
     });
   });
 
-  it("[A58] saved by two people at once hold both edits", async () => {
+  it("[A58] a draft that two users save at once contains the edits of both", async () => {
     bench.docs.engine.holdAnswers("docs.write");
     const both = [patch(1, [label(first, "a")]), patch(1, [label(second, "b")], "eve")];
     for (let n = 0; n < 3; n += 1) await bench.docs.engine.nextCommand("docs.write");
@@ -166,7 +166,7 @@ describe("drafts", () => {
     expect(await labels()).toEqual(["a", "b", "step 2"]);
   });
 
-  it("[A37] [A38] are the same for the scheduler and for every editor that puts what it missed under its own edits", async () => {
+  it("[A37] [A38] a draft is the same in the scheduler and in every editor that applies the edits it missed before its own", async () => {
     const edit = fc.oneof(
       fc.tuple(fc.constantFrom(...nodeIds), fc.constantFrom("x", "y")).map(([id, word]) => label(id, word)),
       fc.constantFrom("p", "q").map(rename),

@@ -22,7 +22,7 @@ describe("workflows published as packages", () => {
   const clone = (packageId: string, body: object | undefined, as = "bob", headers = {}) =>
     bench.callRoute("cloneWorkflowPackage", { as, params: { packageId }, body, headers });
 
-  it("[A48] become a package of their own, described by the workflow unless the request says otherwise", async () => {
+  it("[A48] a published workflow becomes a package of its own, described by the workflow unless the request gives other values", async () => {
     const { status, body } = await publish({ version: "1.0.0", changelog: "first" });
 
     expect(status).toBe(201);
@@ -41,7 +41,7 @@ describe("workflows published as packages", () => {
     });
   });
 
-  it("[A48] add versions to the same package, newest first; a version that exists is refused with 409", async () => {
+  it("[A48] publishing a workflow again adds a version to its package, newest first; a version that exists is refused with 409", async () => {
     const first = await publish({ version: "1.0.0" });
     const second = await publish({ version: "1.1.0", displayName: "Nights", visibility: "public", slug: "nights" });
 
@@ -61,7 +61,7 @@ describe("workflows published as packages", () => {
     expect(versions.body.asOf).toBe(3);
   });
 
-  it("[A48] are published into another package only by its owner", async () => {
+  it("[A48] a workflow is published into another package only by that package's owner or an admin", async () => {
     const { body } = await publish({ version: "1.0.0", visibility: "public" });
     const id = "99999999-9999-4999-8999-000000000001";
     await bench.save({ id }, "bob");
@@ -76,7 +76,7 @@ describe("workflows published as packages", () => {
     expect((await show(body.packageId)).body.ownerId).toBe("ann");
   });
 
-  it("[A35] are published once under an Idempotency-Key", async () => {
+  it("[A35] a workflow is published as a package once under an Idempotency-Key", async () => {
     const first = await publish({ version: "1.0.0" }, key("p"));
     const again = await publish({ version: "1.0.0" }, key("p"));
 
@@ -87,7 +87,7 @@ describe("workflows published as packages", () => {
     });
   });
 
-  it("[A49] are listed where they are public, internal or one's own, filtered by owner, visibility and words", async () => {
+  it("[A49] workflow packages are listed if public, internal or the caller's own, and filtered by owner, visibility and search text", async () => {
     const saved = async (n: number, as: string, visibility: string, displayName: string) => {
       const id = `99999999-9999-4999-8999-00000000000${n}`;
       await bench.save({ id }, as);
@@ -123,7 +123,7 @@ describe("workflows published as packages", () => {
     expect([first, second].map(({ body }) => body.items[0].displayName)).toEqual(["c open", "b house"]);
   });
 
-  it("[A50] that are private are for others as if they did not exist, on every route", async () => {
+  it("[A50] every route answers another user's private workflow package as one that does not exist", async () => {
     const { body } = await publish({ version: "1.0.0" });
     const { packageId } = body;
     const params = { packageId };
@@ -144,7 +144,7 @@ describe("workflows published as packages", () => {
     }
   });
 
-  it("[A50] are deleted by their owner alone, and come back when something is published into them", async () => {
+  it("[A50] a workflow package cannot be deleted by a user who does not own it, and reappears when something is published into it", async () => {
     const { body } = await publish({ version: "1.0.0", visibility: "public" });
     const { packageId } = body;
 
@@ -158,7 +158,7 @@ describe("workflows published as packages", () => {
     expect((await show(packageId)).body.versions).toHaveLength(2);
   });
 
-  it("[A51] are cloned as a workflow of one's own, the newest version unless one is named", async () => {
+  it("[A51] a workflow package is cloned as a workflow of the caller, from the newest version unless one is named", async () => {
     const first = await publish({ version: "1.0.0", visibility: "internal" });
     await bench.save({ metadata: { name: "later" } });
     await publish({ version: "2.0.0" });
@@ -178,7 +178,7 @@ describe("workflows published as packages", () => {
     expect((await bench.callRoute("listWorkflows", { as: "bob" })).body.items).toHaveLength(4);
   });
 
-  it("[A35] are cloned once under an Idempotency-Key", async () => {
+  it("[A35] a workflow package is cloned once under an Idempotency-Key", async () => {
     const { body } = await publish({ version: "1.0.0", visibility: "internal" });
     const one = await clone(body.packageId, {}, "bob", key("c"));
     const two = await clone(body.packageId, {}, "bob", key("c"));
@@ -195,7 +195,7 @@ describe("workflows published as packages", () => {
     [{ version: "1", slug: "Not A Slug" }, "body.slug"],
     [{ version: "1", visibility: "secret" }, "body.visibility"],
     [{ version: "1", tags: "one" }, "body.tags"],
-  ])("[A56] are refused where the request is wrong: %j", async (body, path) => {
+  ])("[A56] publishing a workflow as a package is refused if the request is invalid: %j", async (body, path) => {
     expect(await publish(body)).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path } } });
   });
 });

@@ -14,7 +14,7 @@ describe("workflows that are kept", () => {
   });
   const get = (as = "ann") => bench.callRoute("getWorkflow", { as, params: at });
 
-  it("[A28] are created under their id with 201, and saved again under it as the next revision", async () => {
+  it("[A28] a workflow is created under its id with 201, and saved again under it as the next revision", async () => {
     const first = await bench.save();
     bench.environment.advance(1_000);
     const second = await bench.save({ metadata: named("another name") });
@@ -25,7 +25,7 @@ describe("workflows that are kept", () => {
     expect(bench.docs.log.map(({ type }) => type)).toEqual(["audit.workflow.create", "audit.workflow.update"]);
   });
 
-  it("[A28] get an id of their own where they bring none", async () => {
+  it("[A28] a workflow that is saved without an id gets one of its own", async () => {
     const { id: _id, ...nameless } = sampleChain;
     const [one, other] = [
       await bench.callRoute("saveWorkflow", { body: nameless }),
@@ -36,7 +36,7 @@ describe("workflows that are kept", () => {
     expect(other.body.workflowId).not.toBe(one.body.workflowId);
   });
 
-  it("[A28] are refused with 403 under an id that is another's, unless by an administrator, who does not become the owner", async () => {
+  it("[A28] saving a workflow under another user's id is refused with 403, except for an admin, who does not become the owner", async () => {
     await bench.save();
 
     expect(await bench.save({}, "bob")).toMatchObject({ status: 403, body: { error: "E.AUTH.FORBIDDEN" } });
@@ -44,7 +44,7 @@ describe("workflows that are kept", () => {
     expect((await get()).body.metadata).toMatchObject({ name: "by eve", ownerId: "ann", createdBy: "ann", updatedBy: "eve" });
   });
 
-  it("[A29] are listed changed last first, each to their owner, all to an administrator, true at a position of the log", async () => {
+  it("[A29] workflows are listed last changed first, each to its owner and all to an admin, with the log position of the list", async () => {
     for (const [n, as] of ["ann", "bob", "ann"].entries()) {
       await bench.save({ id: idOf(n), metadata: named(`w${n}`) }, as);
       bench.environment.advance(10);
@@ -64,7 +64,7 @@ describe("workflows that are kept", () => {
     expect(await names("ann", { search: "w1" })).toEqual([[], null, 4]);
   });
 
-  it("[A29] are listed in pages under an opaque cursor, without repeats or gaps, deleted ones left out", async () => {
+  it("[A29] workflows are listed in pages under an opaque cursor, without repeats or gaps, and without deleted ones", async () => {
     for (let n = 0; n < 7; n += 1) {
       await bench.save({ id: idOf(n), metadata: named(`w${n}`) });
       bench.environment.advance(10);
@@ -83,7 +83,7 @@ describe("workflows that are kept", () => {
     expect(seen).toEqual(["w6", "w5", "w4", "w2", "w1", "w0"]);
   });
 
-  it("[A29] that are large come in short pages", async () => {
+  it("[A29] large workflows are listed in short pages", async () => {
     const description = "x".repeat(60_000);
     const heavy = { ...sampleChain.nodes[0], description } as Workflow["nodes"][number];
     const nodes = Array.from({ length: 20 }, (_, n) => ({ ...heavy, id: idOf(1_000 + n) }));
@@ -95,7 +95,7 @@ describe("workflows that are kept", () => {
     expect(body.nextCursor).not.toBeNull();
   });
 
-  it("[A30] are shown as the draft has them, with owner, revision, ETag and the position it is true at", async () => {
+  it("[A30] a workflow is shown as in its draft, with owner, revision, ETag and the log position that it is true at", async () => {
     await bench.save({ metadata: { ...named("mine"), ownerId: "somebody", createdBy: "nobody" } });
 
     const { status, headers, body } = await get();
@@ -119,7 +119,7 @@ describe("workflows that are kept", () => {
     expect(body).not.toHaveProperty("latestVersion");
   });
 
-  it("[A31] are replaced where If-Match names the revision they are at, and else refused with 412 and that revision", async () => {
+  it("[A31] replacing a workflow with If-Match requires its current revision, and is else refused with 412 and that revision", async () => {
     await bench.save();
     const put = (name: string, tag?: string) =>
       bench.callRoute("replaceWorkflow", {
@@ -138,14 +138,14 @@ describe("workflows that are kept", () => {
     expect((await get()).body.metadata.name).toBe("five");
   });
 
-  it("[A31] stay at their revision when what they are replaced with is the same", async () => {
+  it("[A31] a workflow stays at its revision when it is replaced with the same content", async () => {
     await bench.save();
     const { body } = await get();
 
     expect(await bench.callRoute("replaceWorkflow", { params: at, body })).toMatchObject({ status: 200, body: { revision: 1 } });
   });
 
-  it("[A31] keep their id: the body may leave it out and not name another", async () => {
+  it("[A31] a replaced workflow keeps its id: the body may leave it out but not name another", async () => {
     await bench.save();
     const { id: _id, ...nameless } = sampleChain;
 
@@ -156,7 +156,7 @@ describe("workflows that are kept", () => {
     });
   });
 
-  it("[A32] are gone for everybody when deleted, with 204 and no body, and come back when saved again", async () => {
+  it("[A32] a workflow is deleted with 204 and no body, is then gone for everybody, and reappears when it is saved again", async () => {
     await bench.save();
     const gone = await bench.callRoute("deleteWorkflow", { params: at });
 
@@ -169,7 +169,7 @@ describe("workflows that are kept", () => {
     expect(await get()).toMatchObject({ status: 200 });
   });
 
-  it("[A32] are deleted only at the revision that If-Match names", async () => {
+  it("[A32] a workflow is deleted only at the revision that If-Match names", async () => {
     await bench.save();
 
     expect(await bench.callRoute("deleteWorkflow", { params: at, headers: { "if-match": '"r2"' } })).toMatchObject({
@@ -180,7 +180,7 @@ describe("workflows that are kept", () => {
     });
   });
 
-  it("[A33] have a picture that comes and goes without a new revision", async () => {
+  it("[A33] the preview image of a workflow is set and removed without a new revision", async () => {
     await bench.save({ previewImage: "data:first" });
     const preview = () => bench.callRoute("getWorkflowPreview", { params: at });
     const put = (body: object) => bench.callRoute("putWorkflowPreview", { params: at, body });
@@ -194,7 +194,7 @@ describe("workflows that are kept", () => {
     expect((await preview()).body).toEqual({ asOf: 4 });
   });
 
-  it("[A33] are refused where the picture is too large", async () => {
+  it("[A33] a workflow or preview request is refused if the preview image is too large", async () => {
     const previewImage = "x".repeat(1_048_577);
 
     expect(await bench.save({ previewImage })).toMatchObject({ status: 413, body: { error: "E.REQUEST.TOO_LARGE" } });
@@ -202,7 +202,7 @@ describe("workflows that are kept", () => {
     expect(await bench.callRoute("putWorkflowPreview", { params: at, body: { previewImage } })).toMatchObject({ status: 400 });
   });
 
-  it("[A34] are refused at save where their graph is wrong, every problem with its node and field", async () => {
+  it("[A34] saving a workflow with an invalid graph is refused, and the error details give the path of every problem", async () => {
     const edges = [
       { id: "loop", source: { node: nodeIds[1] ?? "", port: "out" }, target: { node: nodeIds[0] ?? "", port: "in" } },
     ];
@@ -219,7 +219,7 @@ describe("workflows that are kept", () => {
     expect((await get()).body.revision).toBe(1);
   });
 
-  it("[A35] are made once under an Idempotency-Key; the answer to a repeat is the first and says so", async () => {
+  it("[A35] a workflow is created once under an Idempotency-Key; a repeat gets the first answer, marked as a repeat", async () => {
     const { id: _id, ...nameless } = sampleChain;
     const save = (body: object, key = "k-1") => bench.callRoute("saveWorkflow", { body, headers: { "idempotency-key": key } });
     const first = await save(nameless);
@@ -240,7 +240,7 @@ describe("workflows that are kept", () => {
     expect(await save(nameless, "k ey")).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });
   });
 
-  it("[A58] are changed although somebody else changes them at the same time, each change on top of the other", async () => {
+  it("[A58] two replacements of a workflow at the same time both succeed, one on top of the other", async () => {
     await bench.save();
     bench.docs.engine.holdAnswers("docs.write");
     const both = ["one", "two"].map((name) =>
@@ -258,7 +258,7 @@ describe("workflows that are kept", () => {
     expect(new Set(told.map(({ body }) => body.revision))).toEqual(new Set([2, 3]));
   });
 
-  it("[A59] are audited with who, what and the request", async () => {
+  it("[A59] changes to workflows are audited with user, action, workflow and request", async () => {
     await bench.save();
     await bench.callRoute("deleteWorkflow", { params: at });
 

@@ -17,7 +17,7 @@ describe("versions of workflows", () => {
   const version = (number: number | string, as = "ann") =>
     bench.callRoute("getVersion", { as, params: { ...at, version: String(number) } });
 
-  it("[A40] are published under the next number and stay what they were when the draft changes", async () => {
+  it("[A40] a workflow version is published under the next number, and stays the same when the draft changes", async () => {
     const first = await publish({ note: "the first" });
     await bench.save({ metadata: named("changed") });
     const second = await publish();
@@ -34,7 +34,7 @@ describe("versions of workflows", () => {
     expect((await bench.callRoute("getDraft", { params: at })).body).toMatchObject({ isPublished: true });
   });
 
-  it("[A41] are refused where the draft has an error, and told its warnings", async () => {
+  it("[A41] publishing a workflow version is refused if the draft has an error, and returns the draft's warnings", async () => {
     expect((await publish()).body.problems).toMatchObject([
       { severity: "warning" },
       { severity: "warning" },
@@ -51,7 +51,7 @@ describe("versions of workflows", () => {
     expect((await bench.callRoute("listVersions", { params: at })).body.items).toHaveLength(1);
   });
 
-  it("[A41] are refused where the draft is not at the revision that was meant", async () => {
+  it("[A41] publishing a workflow version is refused if the draft is not at the requested revision", async () => {
     expect(await publish({ revision: 2 })).toMatchObject({
       status: 412,
       body: { error: "E.ETAG.STALE", details: { revision: 1 } },
@@ -59,7 +59,7 @@ describe("versions of workflows", () => {
     expect(await publish({ revision: 1 })).toMatchObject({ status: 201 });
   });
 
-  it("[A35] are made once under an Idempotency-Key, whatever happened to the draft since", async () => {
+  it("[A35] a workflow version is published once under an Idempotency-Key, whatever happened to the draft since", async () => {
     const first = await publish({ revision: 1 }, key("k"));
     await bench.save({ metadata: named("changed") });
     await publish();
@@ -71,7 +71,7 @@ describe("versions of workflows", () => {
     expect((await bench.callRoute("listVersions", { params: at })).body.items).toHaveLength(2);
   });
 
-  it("[A42] are listed newest first in pages, without their workflows", async () => {
+  it("[A42] workflow versions are listed newest first in pages, without their workflows", async () => {
     for (let n = 0; n < 12; n += 1) await publish();
     const first = await bench.callRoute("listVersions", { params: at, query: { limit: "5" } });
     const second = await bench.callRoute("listVersions", { params: at, query: { limit: "5", cursor: first.body.nextCursor } });
@@ -83,12 +83,12 @@ describe("versions of workflows", () => {
     expect(first.body.asOf).toBe(13);
   });
 
-  it("[A42] that do not exist are answered 404", async () => {
+  it("[A42] a workflow version that does not exist is answered with 404", async () => {
     for (const number of ["1", "0", "-1", "1.5", "draft", "99999999999"])
       expect(await version(number)).toMatchObject({ status: 404, body: { error: "E.NOT_FOUND" } });
   });
 
-  it("[A44] are what the draft becomes by a rollback, as a new revision", async () => {
+  it("[A44] a rollback makes a workflow version the draft again, as a new revision", async () => {
     await publish();
     await bench.save({ metadata: named("worse") });
     const told = await bench.callRoute("rollbackWorkflow", { params: at, body: { version: 1 }, headers: key("back") });
@@ -105,7 +105,7 @@ describe("versions of workflows", () => {
     expect(await bench.callRoute("rollbackWorkflow", { params: at, body: { version: 7 } })).toMatchObject({ status: 404 });
   });
 
-  it("[A43] are compared with each other and with the draft, the newest with the draft where nothing is said", async () => {
+  it("[A43] workflow versions are compared with each other and with the draft, by default the newest one with the draft", async () => {
     await publish();
     await bench.save({ metadata: named("renamed") });
     await publish();
@@ -135,7 +135,7 @@ describe("files of workflows", () => {
     bench.callRoute("importWorkflow", { as, body: file, query, headers });
   const take = async (): Promise<WorkflowFile> => (await bench.callRoute("exportWorkflow", { params: at })).body;
 
-  it("[A45] hold the draft, the picture and all versions, oldest first, and are sent as an attachment", async () => {
+  it("[A45] an exported workflow file contains the draft, the preview image and all versions, oldest first, and is an attachment", async () => {
     const { headers, body } = await bench.callRoute("exportWorkflow", { params: at });
 
     expect(headers["content-disposition"]).toBe(`attachment; filename="workflow-${sampleChain.id}.json"`);
@@ -152,7 +152,7 @@ describe("files of workflows", () => {
     );
   });
 
-  it("[A46] are taken in under their own id by another tenant, and are the same again", async () => {
+  it("[A46] a workflow file is imported by another tenant under its own id, and exported from there is the same again", async () => {
     const file = await take();
     const told = await takeIn(file, {}, "mallory");
 
@@ -164,7 +164,7 @@ describe("files of workflows", () => {
     expect(next.body.version).toBe(3);
   });
 
-  it("[A46] are refused under an id that is there, deleted or not, and taken in under a new one", async () => {
+  it("[A46] a workflow file is refused if its id exists, deleted or not, and is imported under a new one", async () => {
     const file = await take();
     expect(await takeIn(file)).toMatchObject({ status: 409, body: { error: "E.CONFLICT" } });
     await bench.callRoute("deleteWorkflow", { params: at });
@@ -185,7 +185,7 @@ describe("files of workflows", () => {
     ]);
   });
 
-  it("[A35] are taken in once under an Idempotency-Key", async () => {
+  it("[A35] a workflow file is imported once under an Idempotency-Key", async () => {
     const file = await take();
     const first = await takeIn(file, { ids: "renew" }, "ann", key("in"));
     const again = await takeIn(file, { ids: "renew" }, "ann", key("in"));
@@ -195,7 +195,7 @@ describe("files of workflows", () => {
     expect(await takeIn({ ...file, versions: [] }, { ids: "renew" }, "ann", key("in"))).toMatchObject({ status: 409 });
   });
 
-  it("[A46] are refused where they are none, or what they say was published could not run", async () => {
+  it("[A46] a workflow file is refused if it is malformed, or if a version published in it could not run", async () => {
     const file = await take();
     const [one, two] = file.versions;
     const looped = [{ id: "x", source: { node: nodeIds[0], port: "o" }, target: { node: nodeIds[0], port: "i" } }];
@@ -214,7 +214,7 @@ describe("files of workflows", () => {
     expect(await takeIn(file, { ids: "some" })).toMatchObject({ status: 400, body: { details: { path: "query.ids" } } });
   });
 
-  it("[A45] leave the oldest versions out where all would be more than an import takes, and say how many", async () => {
+  it("[A45] an exported workflow file omits the oldest versions if all would exceed the import limit, and contains their number", async () => {
     const description = "ü".repeat(60_000);
     const nodes = Array.from({ length: 20 }, (_, n) => ({
       ...(sampleChain.nodes[0] as Workflow["nodes"][number]),

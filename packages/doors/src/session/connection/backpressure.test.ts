@@ -17,7 +17,7 @@ describe("pressure on one connection", () => {
   let fixture: DoorsFixture;
   afterEach(() => fixture.stop());
 
-  it("[D18] ends the socket of a worker that never reads, and keeps what waits for it bounded", async () => {
+  it("[D18] the session door ends the socket of a worker that never reads, and keeps the bytes waiting for it bounded", async () => {
     fixture = await openDoorsFixture({ limits: { waitingBytesMax: 4_000_000, socketBytesSoft: 100_000 } });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
@@ -34,7 +34,7 @@ describe("pressure on one connection", () => {
     worker.socket.resume();
   }, 60_000);
 
-  it("[D18] terminates a worker that makes us answer and never reads the answers", async () => {
+  it("[D18] the session door terminates a worker that requests answers and never reads them", async () => {
     fixture = await openDoorsFixture({ limits: { socketBytesMax: 100_000, unnumberedMax: 100_000 } });
     const worker = await fixture.openSession();
     worker.socket.pause();
@@ -54,7 +54,7 @@ describe("pressure on one connection", () => {
     expect(fixture.doors.connections).toBe(0);
   }, 60_000);
 
-  it("[D18] sends a long line of work in full to a worker that reads, however little the socket takes at once", async () => {
+  it("[D18] the session door sends a long queue of work in full to a worker that reads, however little the socket takes at once", async () => {
     fixture = await openDoorsFixture({ limits: { socketBytesSoft: 50_000 } });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
@@ -66,7 +66,7 @@ describe("pressure on one connection", () => {
     for (let n = 0; n < 40; n += 1) expect((await worker.nextFrame("biz.exec.dispatch")).seq).toBe(n);
   });
 
-  it("[D5] keeps no more dispatches in flight than the window, and goes on as acks come", async () => {
+  it("[D5] the session door keeps no more dispatches in flight than the send window, and continues as acks arrive", async () => {
     fixture = await openDoorsFixture({ limits: { sendWindow: 2 } });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
@@ -81,7 +81,7 @@ describe("pressure on one connection", () => {
     expect((await worker.nextFrame("biz.exec.dispatch")).seq).toBe(3);
   });
 
-  it("[D9] drops what lies beyond the window without an ack, and takes it when it comes again and there is room", async () => {
+  it("[D9] the session door drops a frame beyond the receive window without an ack, and takes it when it is resent and there is room", async () => {
     fixture = await openDoorsFixture({ limits: { recvWindow: 3 } });
     const { engine } = fixture;
     const worker = await fixture.openSession();
@@ -100,7 +100,7 @@ describe("pressure on one connection", () => {
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 3 });
   });
 
-  it("[D18] stops reading while too many bytes wait for the engine, and reads on when they are answered", async () => {
+  it("[D18] the session door stops reading while too many bytes wait for the engine, and continues when they are answered", async () => {
     fixture = await openDoorsFixture({ limits: { unansweredBytesMax: 300_000 } });
     const { engine } = fixture;
     const worker = await fixture.openSession();
@@ -129,7 +129,7 @@ describe("pressure on one connection", () => {
     expect(worker.frames.at(-1)?.payload).toMatchObject({ ack_seq: 19 });
   });
 
-  it("[D18] limits heartbeats and frames without numbers that wait for an answer", async () => {
+  it("[D18] the session door limits the heartbeats and unnumbered frames that wait for an answer", async () => {
     fixture = await openDoorsFixture({ limits: { unansweredHeartbeatsMax: 2, unnumberedMax: 3 } });
     const { engine } = fixture;
     const worker = await fixture.openSession();
@@ -148,7 +148,7 @@ describe("pressure on one connection", () => {
     expect((await chatty.nextFrame("control.reset")).payload).toMatchObject({ code: "E.OVERLOADED" });
   });
 
-  it("[D18] pings every 20 s, keeps a worker that answers and ends one that is silent for two periods", async () => {
+  it("[D18] the session door pings every 20 s, keeps a worker that answers and ends one that is silent for two periods", async () => {
     fixture = await openDoorsFixture();
     const alive = await fixture.openSession({ instance: "w-1" });
     const frozen = await fixture.openSession({ instance: "w-2" });
@@ -167,7 +167,7 @@ describe("pressure on one connection", () => {
     frozen.socket.resume();
   });
 
-  it("[D18] terminates a peer that does not answer our close", async () => {
+  it("[D18] the session door terminates a peer that does not answer its close frame", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
     worker.socket.pause();
@@ -184,7 +184,7 @@ describe("pressure on one connection", () => {
     worker.socket.resume();
   });
 
-  it("[A1] counts connections and bytes by tenant", async () => {
+  it("[A1] the session door counts connections and bytes by tenant", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");

@@ -15,7 +15,7 @@ describe("credentials that end", () => {
   let fixture: DoorsFixture;
   afterEach(() => fixture.stop());
 
-  it("[D30] revoked: every session under them hears a reset before its socket closes, at once, and cannot be resumed", async () => {
+  it("[D30] revoking a credential at once sends every session under it a reset before its socket closes, and none can be resumed", async () => {
     fixture = await openDoorsFixture();
     const { engine } = fixture;
     const live = await fixture.openSession({ instance: "w-1" });
@@ -49,7 +49,7 @@ describe("credentials that end", () => {
     expect((await back.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
   });
 
-  it("[D30] leave those alone who came with others", async () => {
+  it("[D30] revoking a credential leaves sessions under other credentials open", async () => {
     fixture = await openDoorsFixture();
     const other = await fixture.connectWorker({ tenant: "other", instance: "w-1" });
     other.sendFrame("control.handshake", handshakePayload({ auth: { mode: "token", token: "secret-b" } }), ackRequested);
@@ -62,7 +62,7 @@ describe("credentials that end", () => {
     expect(other.socket.readyState).toBe(other.socket.OPEN);
   });
 
-  it("[D31] renews the session token at half its life for workers that announced renew, and for nobody else", async () => {
+  it("[D31] the session door renews the session token at half its lifetime for workers that announced renew, and for no others", async () => {
     fixture = await openDoorsFixture({ tokenMs: 60_000 });
     const able = await fixture.openSession({ instance: "w-1", features: ["renew"] });
     const plain = await fixture.openSession({ instance: "w-2", features: [] });
@@ -122,7 +122,7 @@ describe("certificates", () => {
     return { socket, ears: socketEvents };
   };
 
-  it("[D32] demanded by a tenant and not shown, or not trusted, end in E.AUTH.MTLS_REQUIRED, whatever the mode", async () => {
+  it("[D32] a certificate that the tenant requires and that is missing or untrusted ends in E.AUTH.MTLS_REQUIRED, whatever the mode", async () => {
     const { sessionServer, authenticator } = openServer();
     authenticator.requireCertificate("default");
 
@@ -137,7 +137,7 @@ describe("certificates", () => {
     expect(good.socket.types).toContain("control.session.accept");
   });
 
-  it("[D32] bind the session token: a copy of it shown with another key, or with none, resumes nothing", async () => {
+  it("[D32] a certificate binds the session token: a copy of the token with another key, or with none, resumes nothing", async () => {
     const { sessionServer, engine } = openServer();
     const { socket, ears: socketEvents } = await join(sessionServer, shown("mine"));
     const { session } = await engine.nextCommand("worker.join");
@@ -157,7 +157,7 @@ describe("certificates", () => {
     expect(back.types).toEqual(["control.ack", "control.session.accept"]);
   });
 
-  it("[D32] are looked at again when they run out", async () => {
+  it("[D32] a certificate is checked again when it expires", async () => {
     const { sessionServer, authenticator, environment } = openServer();
     let isOver = false;
     const isGood = authenticator.isStillValid;

@@ -11,7 +11,7 @@ describe("heartbeats, silence and drains", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D39] pass on what a heartbeat says of memory, disk and the rest, bounded", async () => {
+  it("[D39] the session door passes on the memory, disk and other metrics of a heartbeat, up to a size limit", async () => {
     const worker = await fixture.openSession();
     const metrics = { inflight: 1, mem_pct: 91.5, disk_pct: 12, outbox: 3 };
 
@@ -34,7 +34,7 @@ describe("heartbeats, silence and drains", () => {
     expect(Object.keys(long)).not.toContain("memPct");
   });
 
-  it("[D39] describe the worker anew when a heartbeat lists other packages than are known, and only then", async () => {
+  it("[D39] the session door describes a worker anew when a heartbeat lists packages other than the known ones, and only then", async () => {
     const worker = await fixture.openSession();
     const beat = (installed: object[]) =>
       worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, packages: { installed } }, ackRequested);
@@ -50,7 +50,7 @@ describe("heartbeats, silence and drains", () => {
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ for: id });
   });
 
-  it("[D40] end a session of which nothing was heard for three lease lengths, pongs or not", async () => {
+  it("[D40] the session door ends a session that sent no frame for three lease lengths, even if it answers pings", async () => {
     const worker = await fixture.openSession();
     const idleMs = 30_000 * sessionLimits.idleLeasesMax;
 
@@ -64,7 +64,7 @@ describe("heartbeats, silence and drains", () => {
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.TIMEOUT" });
   });
 
-  it("[D41] take a drain back with a frame where the worker announced undrain", async () => {
+  it("[D41] the session door ends a drain with a frame if the worker announced undrain", async () => {
     const worker = await fixture.openSession({ features: ["undrain"] });
     const { session } = await fixture.engine.nextCommand("worker.join");
 
@@ -77,7 +77,7 @@ describe("heartbeats, silence and drains", () => {
     expect(worker.socket.readyState).toBe(worker.socket.OPEN);
   });
 
-  it("[A262] ask a worker that announced undrain to say that it heard of a drain or its end, and tell the engine once", async () => {
+  it("[A262] the session door asks a worker that announced undrain to ack each drain and undrain, and reports each ack to the engine once", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession({ features: ["undrain"] });
     const { session } = await engine.nextCommand("worker.join");
@@ -102,7 +102,7 @@ describe("heartbeats, silence and drains", () => {
     ]);
   });
 
-  it("[A262] ask no other worker: it would not answer", async () => {
+  it("[A262] the session door asks for no ack of a drain from a worker that did not announce undrain", async () => {
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
 
@@ -111,7 +111,7 @@ describe("heartbeats, silence and drains", () => {
     expect((await worker.nextFrame("control.drain")).ack).toBeUndefined();
   });
 
-  it("[D42] name tenant, sender, type, id, corr, number and code of the frame in the log line of what it caused", async () => {
+  it("[D42] the session door logs tenant, sender, type, id, corr, seq and code of the frame that caused a log line", async () => {
     const worker = await fixture.openSession();
 
     const id = worker.sendWorkFrame(
@@ -136,7 +136,7 @@ describe("heartbeats, silence and drains", () => {
     );
   });
 
-  it("[D42] count package operations that workers report", async () => {
+  it("[D42] the session door counts the package operations that workers report", async () => {
     const worker = await fixture.openSession();
 
     worker.sendWorkFrame("biz.pkg.event", { name: "demo", version: "1.0.0", status: "failed" });

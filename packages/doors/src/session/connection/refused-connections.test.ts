@@ -36,7 +36,7 @@ describe("whom and what the session door refuses", () => {
     ["a payload that is no handshake", "E.FRAME.INVALID", { protocol: 2 }],
   ];
   for (const [what, code, payload, more] of refusedHandshakes)
-    it(`[D15] refuses ${what} with ${code}, an audit line and 1011`, async () => {
+    it(`[D15] the session door refuses ${what} with ${code}, an audit line and close code 1011`, async () => {
       const worker = await fixture.connectWorker();
 
       worker.sendFrame("control.handshake", payload, { ...ackRequested, ...more });
@@ -50,7 +50,7 @@ describe("whom and what the session door refuses", () => {
       expect(fixture.engine.commands).toEqual([]);
     });
 
-  it("[D15] refuses a tenant that is not the token's, even when the token book does not look at the claim", async () => {
+  it("[D15] the session door refuses a tenant other than the token's, even if the token registry does not check the claimed tenant", async () => {
     const trusting = await openDoorsFixture({ authenticate: (token) => sampleTokens(token, null) });
     const worker = await trusting.connectWorker({ tenant: "default" });
 
@@ -67,7 +67,7 @@ describe("whom and what the session door refuses", () => {
     ["control.resume", "E.SESSION.INVALID_TOKEN", { session_id: "s", session_token: "t", last_seen_seq: 4 }],
   ];
   for (const [type, code, payload] of refusedFirsts)
-    it(`[D15] refuses ${type} as the first frame with ${code} and 1011`, async () => {
+    it(`[D15] the session door refuses ${type} as the first frame with ${code} and close code 1011`, async () => {
       const worker = await fixture.connectWorker();
 
       worker.sendFrame(type, payload, ackRequested);
@@ -101,7 +101,7 @@ describe("whom and what the session door refuses", () => {
   ];
   for (const phase of ["before the handshake", "on a live session"])
     for (const [what, text] of broken)
-      it(`[D14] answers ${what} ${phase} with E.FRAME.INVALID and closes`, async () => {
+      it(`[D14] the session door answers ${what} ${phase} with E.FRAME.INVALID or E.FRAME.TOO_LARGE and closes`, async () => {
         const worker = phase === "before the handshake" ? await fixture.connectWorker() : await fixture.openSession();
 
         worker.sendRaw(text);
@@ -111,7 +111,7 @@ describe("whom and what the session door refuses", () => {
         expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
       });
 
-  it("[D14] ends a session whose control frame has a payload that does not fit, and names the field", async () => {
+  it("[D14] the session door ends a session whose control frame has an invalid payload, and names the field", async () => {
     const worker = await fixture.openSession();
 
     const id = worker.sendFrame("control.heartbeat", { healthy: "yes", metrics: { inflight: 0 } });
@@ -125,7 +125,7 @@ describe("whom and what the session door refuses", () => {
   });
 
   const doublyWrong = { healthy: "yes", metrics: 7 };
-  it("[D14] looks at the envelope of a v2 frame before its payload: where both are wrong the envelope is named", async () => {
+  it("[D14] the session door checks the envelope of a v2 frame before its payload: if both are wrong it names the envelope", async () => {
     const worker = await fixture.openSession();
 
     worker.sendFrame("control.heartbeat", doublyWrong, { sender: { role: "worker" } });
@@ -135,7 +135,7 @@ describe("whom and what the session door refuses", () => {
     expect(payload["reason"]).not.toContain("payload");
   });
 
-  it("[D14] looks at the envelope of a v1 frame before its payload, and says of a payload alone which field is wrong", async () => {
+  it("[D14] the session door checks the envelope of a v1 frame before its payload, and names the wrong field of a payload alone", async () => {
     const open = async () => {
       const worker = await fixture.connectWorker({ dialect: "v1" });
       worker.sendFrame("handshake", handshakePayloadV1(), ackRequested);
@@ -161,7 +161,7 @@ describe("whom and what the session door refuses", () => {
     ["sender role", { sender: { role: "scheduler", id: "w-1" } }],
   ];
   for (const [what, more] of bindings)
-    it(`[D11] closes a connection whose ${what} changes, on its second frame and on its thousandth, with an audit line`, async () => {
+    it(`[D11] the session door closes a connection whose ${what} changes, on its second frame and on its thousandth, with an audit line`, async () => {
       for (const before of [0, 997]) {
         const worker = await fixture.openSession();
         for (let n = 0; n < before; n += 1) worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } });
@@ -182,7 +182,7 @@ describe("whom and what the session door refuses", () => {
       }
     });
 
-  it("[D4] refuses work before register, a register while joining, and a second handshake", async () => {
+  it("[D4] the session door refuses work before register, a register while joining, and a second handshake", async () => {
     const early = await fixture.connectWorker();
     early.sendFrame("control.handshake", handshakePayload(), ackRequested);
     early.sendWorkFrame("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
@@ -206,7 +206,7 @@ describe("whom and what the session door refuses", () => {
     expect((await unpacked.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.NOT_REGISTERED" });
   });
 
-  it("[D15] gives a stranger 10 s and an authenticated worker 15 s to register", async () => {
+  it("[D15] the session door closes a connection without a handshake after 10 s, and an authenticated one without a register after 15 s", async () => {
     const silent = await fixture.connectWorker();
     const lazy = await fixture.connectWorker();
     lazy.sendFrame("control.handshake", handshakePayload(), ackRequested);
@@ -220,7 +220,7 @@ describe("whom and what the session door refuses", () => {
     expect((await lazy.nextFrame("control.reset")).payload).toMatchObject({ code: "E.TIMEOUT" });
   });
 
-  it("[D15] takes no more than 64 KiB from a stranger, in one frame or in many, and lets authenticated workers send more", async () => {
+  it("[D15] the session door takes at most 64 KiB before authentication, in one frame or in many, and more from authenticated workers", async () => {
     const once = await fixture.connectWorker();
     once.sendRaw("x".repeat(sessionLimits.unauthenticatedBytesMax + 1));
     await once.closed;
@@ -240,7 +240,7 @@ describe("whom and what the session door refuses", () => {
     expect(fixture.engine.commands.filter((command) => command.type === "worker.join")).toHaveLength(1);
   });
 
-  it("[D15] refuses browsers unless their origin is listed, and tokens in the address", async () => {
+  it("[D15] the session door refuses a browser whose origin is not listed, and a handshake without a token", async () => {
     await expect(fixture.connectWorker({ headers: { origin: "https://evil.example" } })).rejects.toThrow("403");
     const listed = await fixture.connectWorker({ headers: { origin: "https://console.example" } });
     listed.socket.close();
@@ -250,7 +250,7 @@ describe("whom and what the session door refuses", () => {
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.AUTH.MISSING_TOKEN" });
   });
 
-  it("[D15] knows one path for workers and answers any other upgrade with 404", async () => {
+  it("[D15] the session door has one path for workers and answers any other upgrade with 404", async () => {
     const socket = connect(fixture.port, "127.0.0.1");
     const heard: string[] = [];
     socket.on("data", (data) => void heard.push(String(data)));
@@ -263,7 +263,7 @@ describe("whom and what the session door refuses", () => {
     expect(heard.join("")).toContain("E.ROUTE.UNKNOWN");
   });
 
-  it("[D15] has room for a named number of connections and of strangers among them", async () => {
+  it("[D15] the session door limits the number of connections, and of unauthenticated ones among them", async () => {
     const small = await openDoorsFixture({ limits: { connectionsMax: 3, unauthenticatedMax: 1 } });
     const stranger = await small.connectWorker();
     await expect(small.connectWorker()).rejects.toThrow("503");
@@ -277,7 +277,7 @@ describe("whom and what the session door refuses", () => {
     await small.stop();
   });
 
-  it("[D93] lets newcomers in for strangers that have said nothing for a second, and never for those who wait their turn", () => {
+  it("[D93] the session door replaces unauthenticated connections silent for a second by new ones, but none that waits for its turn", () => {
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
     const limits = { unauthenticatedMax: 2, handshakesPerSecondMax: 1 };

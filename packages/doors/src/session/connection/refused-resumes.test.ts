@@ -49,7 +49,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     ],
   ];
   for (const [what, code, change] of refusals)
-    it(`[D24] refuses ${what} with ${code}, an audit line and 1011, and asks the engine nothing`, async () => {
+    it(`[D24] a resume with ${what} is refused with ${code}, an audit line and close code 1011, and the engine is not asked`, async () => {
       const accepted = await open();
       await lose(accepted);
       const before = fixture.engine.commands.length;
@@ -66,7 +66,7 @@ describe("whom a resume refuses, and when a session is over", () => {
       expect(JSON.stringify(fixture.environment.logRecords)).not.toContain("session-token");
     });
 
-  it("[D24] refuses a worker whose newer session was not accepted yet with E.SESSION.NOT_REGISTERED", async () => {
+  it("[D24] a resume is refused with E.SESSION.NOT_REGISTERED while a newer session of the worker is not accepted yet", async () => {
     const accepted = await open();
     await lose(accepted);
     fixture.engine.holdAnswers("worker.join");
@@ -80,7 +80,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect((await other.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.NOT_REGISTERED" });
   });
 
-  it("[D91] tells whoever has no token of ours one thing, whatever workers and sessions there are", async () => {
+  it("[D91] a resume without a valid session token always gets the same answer, whatever workers and sessions there are", async () => {
     const live = await open({ instance: "w-1" });
     const left = await open({ instance: "w-2" });
     await lose(left);
@@ -110,7 +110,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect(live.worker.socket.readyState).toBe(live.worker.socket.OPEN);
   });
 
-  it("[D91] tells whoever has a token of ours about its own worker only, and nothing where it shows another key", async () => {
+  it("[D91] a resume with a valid session token reveals only that token's own worker, and nothing if it shows another key", async () => {
     const mine = await open({ instance: "w-1" });
     const theirs = await open({ instance: "w-2" });
 
@@ -132,7 +132,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect(codes).toEqual(["E.SESSION.INVALID_TOKEN", "E.SESSION.INVALID_TOKEN"]);
   });
 
-  it("[D24] refuses a token whose successor was issued: a copy of it resumes nothing", async () => {
+  it("[D24] a resume with a session token whose successor was issued is refused: a copy of it resumes nothing", async () => {
     const accepted = await open();
     await lose(accepted);
     const { worker } = await ask(accepted);
@@ -151,7 +151,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     [{ tenant: "other" }, "E.SESSION.TENANT_MISMATCH"],
     [{ dialect: "first" }, "E.SESSION.UNKNOWN"],
   ] as const)
-    it(`[D24] refuses a good token that says another ${Object.keys(other).join()} than the session's with ${code}`, async () => {
+    it(`[D24] a resume with a valid token whose ${Object.keys(other).join()} is not the session's is refused with ${code}`, async () => {
       const accepted = await open();
       await lose(accepted);
 
@@ -160,7 +160,7 @@ describe("whom a resume refuses, and when a session is over", () => {
       expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code });
     });
 
-  it("[D24] ends a session whose resume contradicts its numbers, or whose seat the engine has given away", async () => {
+  it("[D24] a session ends if its resume contradicts its sequence numbers, or if the engine refuses it as a stale binding", async () => {
     const { engine } = fixture;
     const liar = await open();
     await lose(liar);
@@ -177,7 +177,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect((await again.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
   });
 
-  it("[D25] is given up after 120 s without a socket, or when it holds more than 8 MiB", async () => {
+  it("[D25] a session is given up after 120 s without a socket, or if it holds more than 8 MiB", async () => {
     const { engine } = fixture;
     const early = await open({ instance: "w-1" });
     await lose(early);
@@ -199,7 +199,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect((await refused.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
   });
 
-  it("[D25] makes room for the newer when too many wait for their workers", async () => {
+  it("[D25] the session door gives up the older session for the newer if too many wait for their workers to reconnect", async () => {
     await fixture.stop();
     fixture = await openDoorsFixture({ limits: { detachedMax: 1 } });
     const one = await open({ instance: "w-1" });
@@ -214,7 +214,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect((await second.nextFrame("control.session.accept")).payload).toMatchObject({ resumed: true });
   });
 
-  it("[D25] is over once its worker starts over with a handshake, or was reset, or the door resumes nothing", async () => {
+  it("[D25] a session cannot be resumed once its worker has made a new handshake or was reset, or if the session door resumes nothing", async () => {
     const { engine } = fixture;
     const left = await open();
     await lose(left);
@@ -244,7 +244,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
   });
 
-  it("[D25] is over at the handshake with which its worker starts over, and at its accept where the old socket was lost in between", async () => {
+  it("[D25] a session ends at its worker's new handshake, or at the accept of the new one if its socket is lost in between", async () => {
     const { engine } = fixture;
     const early = await open({ instance: "w-1" });
     await lose(early);
@@ -271,7 +271,7 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect(engine.problems).toEqual([]);
   });
 
-  it("[D25] keeps a live session when a newer one of its worker is refused, and yields when that one is accepted", async () => {
+  it("[D25] a live session stays when a newer one of its worker is refused, and ends when a newer one is accepted", async () => {
     const { engine } = fixture;
     const accepted = await open();
     engine.answerWith("worker.join", () => ({ fault: { code: "E.SESSION.DENIED", message: "another process is live" } }));

@@ -19,7 +19,7 @@ describe("a session that outlives its socket", () => {
 
   const { open, lose, ask } = createResumeFixture(() => fixture);
 
-  it("[D22] goes on over a new socket: ack with the window, accept with a new token, the unacked again in order", async () => {
+  it("[D22] a resumed session continues on a new socket: an ack with the window, an accept with a new token, then the frames the worker has not seen", async () => {
     const { engine } = fixture;
     const accepted = await open();
     accepted.worker.sendWorkFrame("biz.exec.result", result("r.9"));
@@ -72,7 +72,7 @@ describe("a session that outlives its socket", () => {
     expect(fixture.metrics.render()).toContain('ws_frame_repeat_total{tenant="default",dir="out"} 1');
   });
 
-  it("[D22] acks on the new socket what was answered while there was none, and drops its repeat", async () => {
+  it("[D22] a resumed session acks on the new socket what the engine answered while there was no socket, and drops its repeat", async () => {
     const { engine } = fixture;
     engine.holdAnswers("task.result");
     const accepted = await open();
@@ -89,7 +89,7 @@ describe("a session that outlives its socket", () => {
     expect(engine.commands.filter((command) => command.type === "task.result")).toHaveLength(1);
   });
 
-  it("[D34] does not send again what the engine takes back in the turn of the resume", async () => {
+  it("[D34] a resumed session does not resend a dispatch that the engine takes back in the turn of the resume", async () => {
     const { engine } = fixture;
     const accepted = await open();
     engine.emitEffects(sampleDispatch(accepted.session, "r.0", 7), sampleDispatch(accepted.session, "r.1", 7));
@@ -111,7 +111,7 @@ describe("a session that outlives its socket", () => {
     ]);
   });
 
-  it("[D22] lets frames that follow the resume wait for the verdict, and hears them in order after it", async () => {
+  it("[D22] frames that follow a resume wait for the engine's answer to it, and are processed in order after it", async () => {
     const { engine } = fixture;
     const accepted = await open();
     await lose(accepted);
@@ -136,7 +136,7 @@ describe("a session that outlives its socket", () => {
     expect(worker.frames.filter((frame) => frame.type === "control.reset")).toEqual([]);
   });
 
-  it("[D22] does not read a socket on which more waits for the verdict than a session may leave unanswered", async () => {
+  it("[D22] the session door stops reading a socket on which more waits for the resume's answer than a session may leave unanswered", async () => {
     await fixture.stop();
     fixture = await openDoorsFixture({ limits: { unansweredBytesMax: 100_000 } });
     const { engine } = fixture;
@@ -159,7 +159,7 @@ describe("a session that outlives its socket", () => {
     for (let n = 0; n < 4; n += 1) expect(await engine.nextCommand("task.result")).toMatchObject({ session: accepted.session });
   });
 
-  it("[D23] takes over a socket that still looks open: the old one is closed, no leave, and nothing more is heard from it", async () => {
+  it("[D23] a resume takes its session over from a socket that still looks open: the old one is closed and ignored, and no leave is recorded", async () => {
     const { engine } = fixture;
     const accepted = await open();
 
@@ -175,7 +175,7 @@ describe("a session that outlives its socket", () => {
     expect(await engine.nextCommand("task.result")).toMatchObject({ task: "r.0" });
   });
 
-  it("[D23] answers only the last of several resumes that overtake each other", async () => {
+  it("[D23] of several resumes of one session that overtake each other, only the last is answered", async () => {
     const { engine } = fixture;
     const accepted = await open();
     await lose(accepted);
@@ -194,7 +194,7 @@ describe("a session that outlives its socket", () => {
     expect(early.worker.frames).toEqual([]);
   });
 
-  it("[D23] waits again when the new socket is lost before the verdict", async () => {
+  it("[D23] a session can be resumed again when the new socket is lost before the engine has answered the resume", async () => {
     const { engine } = fixture;
     const accepted = await open();
     await lose(accepted);
@@ -212,7 +212,7 @@ describe("a session that outlives its socket", () => {
     expect((await second.worker.nextFrame("control.session.accept")).payload).toMatchObject({ resumed: true });
   });
 
-  it("[D12] tells a resumed worker that it is being drained", async () => {
+  it("[D12] a worker that resumes its session while it is being drained is sent a drain frame", async () => {
     const { engine } = fixture;
     const accepted = await open();
     await lose(accepted);

@@ -11,7 +11,7 @@ const phases = Object.keys(connectionTransitions) as ConnectionPhase[];
 const movesFrom = (from: ConnectionPhase): readonly ConnectionPhase[] => connectionTransitions[from];
 
 describe("phases of a connection", () => {
-  it("[D4] change only as the table says; any other move is a bug and throws", () => {
+  it("[D4] a connection changes its phase only as the transition table allows; any other move is a bug and throws", () => {
     const made = phases.flatMap((from) =>
       phases.filter((to) => !throws(() => transition(connectionTransitions, from, to))).map((to) => `${from} > ${to}`),
     );
@@ -25,7 +25,7 @@ describe("phases of a connection", () => {
     );
   });
 
-  it("[D4] end in closed from everywhere, and never leave closed", () => {
+  it("[D4] a connection can be closed from every phase, and never leaves closed", () => {
     expect(phases.filter((from) => !movesFrom(from).includes("closed"))).toEqual(["closed"]);
     expect(movesFrom("closed")).toEqual([]);
   });
@@ -34,7 +34,7 @@ describe("phases of a connection", () => {
 describe("phases of a session", () => {
   const sessionPhases = Object.keys(sessionTransitions) as SessionPhase[];
 
-  it("[D22] change only as the table says; one that has ended stays so, and only one that was accepted can be detached", () => {
+  it("[D22] a session changes its phase only as its table allows: ended is final, and only a live or resuming session can be detached", () => {
     const made = sessionPhases.flatMap((from) =>
       sessionPhases.filter((to) => !throws(() => transition(sessionTransitions, from, to))).map((to) => [from, to] as const),
     );
@@ -46,7 +46,7 @@ describe("phases of a session", () => {
     expect(made.filter(([, to]) => to === "detached").map(([from]) => from)).toEqual(["live", "resuming"]);
   });
 
-  it("[D4] pass through joining or resuming before live, and can end from everywhere", () => {
+  it("[D4] a session becomes live only from joining or resuming, and can end from every phase", () => {
     const movesFrom = (from: SessionPhase): readonly SessionPhase[] => sessionTransitions[from];
 
     expect(sessionPhases.filter((from) => movesFrom(from).includes("live"))).toEqual(["joining", "resuming"]);

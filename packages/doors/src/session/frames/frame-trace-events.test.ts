@@ -44,7 +44,7 @@ describe("frames for who looks on", () => {
   let fixture: DoorsFixture;
   afterEach(() => fixture.stop());
 
-  it("[W170] are told from the handshake on, both ways, with names, numbers, bytes, run and task, never with a payload", async () => {
+  it("[W170] wire.frame events report frames in both directions from the handshake on, with type, ids, numbers, bytes, run and task, but no payload", async () => {
     fixture = await openDoorsFixture();
     const reader = await follow(fixture, "topics=wire");
     const worker = await fixture.openSession();
@@ -87,7 +87,7 @@ describe("frames for who looks on", () => {
     await reader.close();
   });
 
-  it("[W170] name what a batch carries, and older workers' frames as the present protocol does", async () => {
+  it("[W170] wire.frame events name the tasks of a batch, and give older workers' frames the names of the present protocol", async () => {
     fixture = await openDoorsFixture({ isAlone: true });
     const reader = await follow(fixture, "topics=wire.frame&frameType=biz");
     const worker = await fixture.openSession({ features: ["batch", "fence"] });
@@ -110,7 +110,7 @@ describe("frames for who looks on", () => {
     await reader.close();
   });
 
-  it("[A351] of vendors are told without a word of their payload, also one that the protocol has a meaning for elsewhere", async () => {
+  it("[A351] wire.frame events of vendor frames show nothing of the payload, not even fields that have a meaning in other frames", async () => {
     fixture = await openDoorsFixture();
     const reader = await follow(fixture, "topics=wire&frameType=ext");
     const worker = await fixture.openSession();
@@ -123,7 +123,7 @@ describe("frames for who looks on", () => {
     expect(JSON.stringify(frame?.data)).not.toMatch(/hidden|"ok"/);
   });
 
-  it("[W171] of strangers are told to nobody, whatever tenant they name", async () => {
+  it("[W171] frames of unauthenticated peers appear in no event stream, whatever tenant they name", async () => {
     fixture = await openDoorsFixture();
     const reader = await follow(fixture, "topics=wire");
     const stranger = await fixture.connectWorker();
@@ -137,7 +137,7 @@ describe("frames for who looks on", () => {
     await reader.close();
   });
 
-  it("[A307] are for those who name the topic and may operate; a viewer who names it is refused, one who does not hears none", async () => {
+  it("[A307] wire.frame events are sent to callers who name the topic and may operate; a viewer who names it is refused, one who does not gets none", async () => {
     fixture = await openDoorsFixture();
     const refused = await follow(fixture, "topics=run,wire", "viewer");
     expect([refused.status, await refused.reply.json()]).toMatchObject([403, { error: "E.AUTH.FORBIDDEN" }]);
@@ -153,7 +153,7 @@ describe("frames for who looks on", () => {
     await Promise.all([plain.close(), other.close()]);
   });
 
-  it("[A307] end for a reader whose token may no longer operate", async () => {
+  it("[A307] a stream of wire.frame events ends when the reader's token may no longer operate", async () => {
     const identity: { grants: CallerIdentity["grants"] } = { grants: ["view", "operate"] };
     const known = createTokenAuthenticator([{ token: "secret-a", tenant: "default", user: "ann", grants: ["worker"] }]);
     const authenticate: typeof known = (token, worker) =>
@@ -167,7 +167,7 @@ describe("frames for who looks on", () => {
     expect(await reader.ended()).toMatchObject([{ error: "E.AUTH.INVALID_TOKEN" }]);
   });
 
-  it("[A310] of one type are not asked for without their topic", async () => {
+  it("[A310] GET /events refuses a filter by frame type without the wire topic", async () => {
     fixture = await openDoorsFixture();
     const refused = await follow(fixture, "frameType=control.ack");
 
@@ -182,7 +182,7 @@ describe("heartbeats for who listens", () => {
   let fixture: DoorsFixture;
   afterEach(() => fixture.stop());
 
-  it("[A301] are told one by one once they are stored, with what the worker said", async () => {
+  it("[A301] heartbeats are published one by one once they are stored, with the values the worker sent", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
     const reader = await follow(fixture, "topics=worker&workerName=painter");
@@ -222,7 +222,7 @@ describe("heartbeats for who listens", () => {
     await reader.close();
   });
 
-  it("[A301] that could not be stored are not told, nor those of other workers than were asked for", async () => {
+  it("[A301] heartbeats that could not be stored, or of workers other than those asked for, are not published", async () => {
     fixture = await openDoorsFixture();
     const reader = await follow(fixture, "topics=worker.heartbeat&workerName=painter");
     const worker = await fixture.openSession();

@@ -11,7 +11,7 @@ describe("frames in the log", () => {
   afterEach(() => fixture.stop());
   const framesOf = (): LogRecord[] => fixture.environment.logRecords.filter(({ event }) => event.startsWith("frame."));
 
-  it("[D46] show a dispatch that asks for its ack, that ack, and the result, with tenant, sender, type, id, corr and number", async () => {
+  it("[D46] the frame log shows a dispatch that requests an ack, that ack and the result, with tenant, sender, type, id, corr and number", async () => {
     fixture = await openDoorsFixture({ isDebug: true });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
@@ -36,7 +36,7 @@ describe("frames in the log", () => {
     expect(JSON.stringify(fixture.environment.logRecords)).not.toContain("hidden");
   });
 
-  it("[D46] begin with the first frame of a connection, hold no token, and carry the code where a frame has one", async () => {
+  it("[D46] the frame log begins with the first frame of a connection, contains no token, and carries the code where a frame has one", async () => {
     fixture = await openDoorsFixture({ isDebug: true });
     const stranger = await fixture.connectWorker();
     stranger.sendFrame("control.handshake", handshakePayload({ auth: { mode: "token", token: "wrong-secret" } }), ackRequested);
@@ -56,7 +56,7 @@ describe("frames in the log", () => {
     expect(JSON.stringify(fixture.environment.logRecords)).not.toMatch(/secret-a|wrong-secret|session-token/);
   });
 
-  it("[D46] of protocol 1 carry the number within the run, and what a worker refuses says so", async () => {
+  it("[D46] the frame log shows protocol 1 frames with their number within the run, and marks what a worker refuses", async () => {
     fixture = await openDoorsFixture({ isDebug: true, isAlone: true });
     const worker = await fixture.connectWorker({ dialect: "v1" });
     worker.sendFrame("handshake", handshakePayloadV1(), ackRequested);
@@ -72,7 +72,7 @@ describe("frames in the log", () => {
     expect(framesOf().at(-1)).toMatchObject({ event: "frame.in", type: "ack", id: "ack-9", ack: { for: id }, ok: false });
   });
 
-  it("[D46] name the tasks of a batch in both directions, whatever is in it", async () => {
+  it("[D46] the frame log names the tasks of a batch in both directions, even where its items are malformed", async () => {
     fixture = await openDoorsFixture({ isDebug: true });
     const worker = await fixture.openSession({ features: ["batch", "fence"] });
     const { session } = await fixture.engine.nextCommand("worker.join");
@@ -90,7 +90,7 @@ describe("frames in the log", () => {
     ]);
   });
 
-  it("[D46] are not written where lines at debug are not kept", async () => {
+  it("[D46] the frame log is not written when debug logging is off", async () => {
     fixture = await openDoorsFixture();
 
     await fixture.openSession();

@@ -24,7 +24,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     return worker;
   };
 
-  it("[D43] is refused by name with the field that is wrong, settled, counted and logged, and the session goes on", async () => {
+  it("[D43] a work frame with an invalid payload is refused by id with the wrong field, acked, counted and logged, and the session continues", async () => {
     const { engine, metrics, environment } = fixture;
     const worker = await fixture.openSession();
 
@@ -60,29 +60,32 @@ describe("a frame of work whose payload does not fit its type", () => {
     ["an error", "biz.exec.error", { task_id: "r.0", fence: 7, code: 5, message: "m" }, {}, 7],
     ["an error that names it in its details", "biz.exec.error", { code: 5, context: { details: { task_id: "r.0" } } }, {}, null],
   ];
-  it.each(outcomes)("[D43] as %s ends the attempt with that sentence, and is acked once that is stored", async (...row) => {
-    const [, type, payload, more, fence] = row;
-    const { engine } = fixture;
-    const worker = await fixture.openSession();
-    engine.holdAnswers("task.error");
+  it.each(outcomes)(
+    "[D43] an invalid work frame (%s) ends its attempt with E.FRAME.INVALID and the reason, and is acked once that is stored",
+    async (...row) => {
+      const [, type, payload, more, fence] = row;
+      const { engine } = fixture;
+      const worker = await fixture.openSession();
+      engine.holdAnswers("task.error");
 
-    const id = worker.sendWorkFrame(type, payload, more);
-    expect(await engine.nextCommand("task.error")).toMatchObject({
-      tenant: "default",
-      worker: "default/w-1",
-      task: "r.0",
-      fence,
-      code: "E.FRAME.INVALID",
-      message: expect.stringMatching(/invalid result frame: payload/),
-    });
-    await worker.untilProcessed();
-    expect(worker.frames).toHaveLength(3);
-    engine.releaseAnswers("task.error");
+      const id = worker.sendWorkFrame(type, payload, more);
+      expect(await engine.nextCommand("task.error")).toMatchObject({
+        tenant: "default",
+        worker: "default/w-1",
+        task: "r.0",
+        fence,
+        code: "E.FRAME.INVALID",
+        message: expect.stringMatching(/invalid result frame: payload/),
+      });
+      await worker.untilProcessed();
+      expect(worker.frames).toHaveLength(3);
+      engine.releaseAnswers("task.error");
 
-    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: id, ack_seq: 0 });
-  });
+      expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: id, ack_seq: 0 });
+    },
+  );
 
-  it("[D43] is never acked when that could not be stored: the session starts over and the word comes again", async () => {
+  it("[D43] an invalid work frame is never acked when the end of its attempt could not be stored: the session is reset", async () => {
     const worker = await fixture.openSession();
     fixture.engine.answerWith("task.error", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
 
@@ -92,7 +95,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect(worker.frames.filter((frame) => frame.type === "control.ack")).toHaveLength(2);
   });
 
-  it("[D43] names no task where it has none, or one beyond all bounds, and nothing is told to the engine", async () => {
+  it("[D43] an invalid work frame without a task id, or with an unusable or overlong one, reports no task to the engine", async () => {
     const worker = await fixture.openSession();
 
     for (const task_id of [undefined, "", 7, "x".repeat(2_000), { deep: 1 }])
@@ -105,7 +108,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect(told()).toEqual(["task.result r.1"]);
   });
 
-  it("[D43] in a batch takes nothing from the good ones: they count, the bad ones are told, the frame is refused by name", async () => {
+  it("[D43] invalid items of a result batch do not affect the valid ones: those count, the invalid ones end their attempts, the frame is refused by id", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession({ features: ["batch", "fence"] });
     engine.holdAnswers("task.result");
@@ -130,7 +133,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect(told()).toHaveLength(3);
   });
 
-  it("[D43] of protocol 1 is refused in its ack and named in an error, and its attempt ends", async () => {
+  it("[D43] an invalid protocol 1 result is refused in its ack and reported in an error frame, and its attempt ends", async () => {
     const { engine } = fixture;
     const worker = await joinV1();
 
@@ -146,7 +149,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect((await worker.nextFrame("ack")).payload).toMatchObject({ ok: true });
   });
 
-  it("[D43] of the first generation is refused for a field it adds, and its session goes on", async () => {
+  it("[D43] a first-generation result with an added field is refused, and its session continues", async () => {
     const worker = await fixture.connectWorker({ dialect: "first" });
     worker.sendFrame("control.handshake", handshakePayload({ protocol: 1 }), ackRequested);
     worker.sendFrame("control.register", olderRegisterPayload(), ackRequested);
@@ -161,7 +164,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect(worker.frames.map((frame) => frame.type)).not.toContain("control.reset");
   });
 
-  it("[D43] as a catalogue before the join counts as not come", async () => {
+  it("[D43] an invalid catalogue or inventory before the join counts as not received", async () => {
     const worker = await fixture.connectWorker();
     worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
     worker.sendFrame("control.register", { capabilities: { concurrency: { max_parallel: 2 } } }, ackRequested);

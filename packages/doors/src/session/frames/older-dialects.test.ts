@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { RecentIds, RestartDetector, RunSequence } from "./older-dialects.ts";
 
 describe("ids heard lately", () => {
-  it("[D27] are known until so many others came after them", () => {
+  it("[D27] a recent frame id is remembered until the fixed number of other ids has followed it", () => {
     const ids = new RecentIds();
     ids.add("first");
     for (let n = 1; n < 4_096; n += 1) ids.add(`id-${n}`);
@@ -16,7 +16,7 @@ describe("ids heard lately", () => {
 });
 
 describe("counters in frame ids", () => {
-  it("[D27] show a new process at 0, and below what was heard of the worker before", () => {
+  it("[D27] the restart detector reports a new process when the counter in a frame id is 0 or below the last one seen from that worker", () => {
     const counters = new RestartDetector();
 
     expect(counters.isRestart("w", "control.handshake-0")).toBe(true);
@@ -28,7 +28,7 @@ describe("counters in frame ids", () => {
     expect(counters.isRestart("other", "control.handshake-3")).toBe(false);
   });
 
-  it("[D27] say nothing where an id holds none", () => {
+  it("[D27] the restart detector ignores a frame id without a counter", () => {
     const counters = new RestartDetector();
     counters.isRestart("w", "control.handshake-9");
 
@@ -36,7 +36,7 @@ describe("counters in frame ids", () => {
     expect(counters.isRestart("w", "control.handshake-8")).toBe(true);
   });
 
-  it("[D27] are kept for so many workers, the latest of them", () => {
+  it("[D27] the restart detector remembers the counters of a bounded number of workers, the latest ones", () => {
     const counters = new RestartDetector();
     counters.isRestart("first", "h-50");
     for (let n = 0; n < 20_000; n += 1) counters.isRestart(`w-${n}`, "h-50");
@@ -54,7 +54,7 @@ function runAt(afterMs: number, suffix = 0): string {
 }
 
 describe("numbers within a run", () => {
-  it("[D37] count from 1 per run, over all its workers, and know which of them each number went to", () => {
+  it("[D37] dispatch numbers count from 1 per run across all its workers, and the worker each number was sent to is known", () => {
     const numbers = new RunSequence(true, startedAt);
     const run = runAt(5);
 
@@ -66,7 +66,7 @@ describe("numbers within a run", () => {
     expect([1, 2, 3, 0].map((number) => numbers.isKnownWrong(run, number, "a"))).toEqual([false, true, true, true]);
   });
 
-  it("[D37] only rise, and are never called false, for runs that others may have counted: older ones, or where others share the store", () => {
+  it("[D37] dispatch numbers only rise, and none is judged wrong, for runs older than the process and where others share the store", () => {
     for (const [numbers, run] of [
       [new RunSequence(true, startedAt), runAt(-5)],
       [new RunSequence(true, startedAt), "no-uuid"],
@@ -81,7 +81,7 @@ describe("numbers within a run", () => {
     }
   });
 
-  it("[D37] are kept for so many runs; those forgotten are not counted from 1 again", () => {
+  it("[D37] dispatch numbers are remembered for a bounded number of runs, and a forgotten run does not start from 1 again", () => {
     const numbers = new RunSequence(true, startedAt);
     const first = runAt(1);
     numbers.assignNumber(first, 3, "a");

@@ -8,6 +8,6 @@ it.each<[PackageEventPayload["status"], JsonObject | undefined, string]>([
   ["failed", undefined, "install"],
   ["failed", { op: "uninstall" }, "uninstall"],
   ["failed", { op: "anything" }, "install"],
-])("[A26] a worker's word %s %j counts as %s", (status, details, op) => {
+])("[A26] a worker's package event with status %s and details %j counts as operation %s", (status, details, op) => {
   expect(toPackageOperation({ status, ...(details !== undefined && { details }) })).toEqual({ op, status });
 });

@@ -101,7 +101,7 @@ async function openWithResources(
 }
 
 describe("resources for a task on its way to a worker", () => {
-  it("[D130] go into the parameters of its dispatch, in place of whatever stands under their names", async () => {
+  it("[D130] granted resources are put into the parameters of a dispatch, replacing whatever is there under the reserved names", async () => {
     const { send, nextParams } = await openWithResources();
 
     send("r.0", 7, { params: '{"to":"ann","__resourceBindings":{"smtp":"mine"},"__resourceBindingErrors":[]}' });
@@ -109,7 +109,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(await nextParams()).toEqual({ to: "ann", ...bound });
   });
 
-  it("[D130] are those granted to a workflow only for its own runs, before those for all", async () => {
+  it("[D130] a resource granted to a workflow is bound in that workflow's runs only, and there takes precedence over one granted to all", async () => {
     const own = { ...grant, id: `${grantIdPrefix("mail")}g2`, scope: "workflow", workflowId: "w-1", resourceId: "gone" } as const;
     const { send, nextParams } = await openWithResources({ grants: [grant, own] });
 
@@ -124,7 +124,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(await nextParams()).toMatchObject(bound);
   });
 
-  it("[D131] are no reason to wait for packages that ask for none, and the others let them pass", async () => {
+  it("[D131] a dispatch whose package needs no resources is not delayed, and overtakes those that wait for theirs", async () => {
     const { send, docs, hold, settle, dispatched } = await openWithResources();
     send("r.0", 1, { packageName: "demo" });
     await settle();
@@ -142,7 +142,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(dispatched()).toEqual(["r.0#1", "r.2#1", "r.1#1"]);
   });
 
-  it("[D131] are known of a manifest that a worker has only just brought, before its first task leaves", async () => {
+  it("[D131] the resource needs in a manifest that a worker has just registered apply to its first task already", async () => {
     const { fixture, docs, hold } = await openWithResources({ isKept: false });
     const release = hold("package");
     const worker = await fixture.connectWorker({ instance: "w-2" });
@@ -158,7 +158,7 @@ describe("resources for a task on its way to a worker", () => {
     expect((await worker.nextFrame("biz.exec.dispatch")).payload["parameters"]).toMatchObject(bound);
   });
 
-  it("[D132] that are not found in time are said to be missing, and the task is sent all the same", async () => {
+  it("[D132] resources that are not found in time are reported as unavailable in the dispatch, which is sent anyway", async () => {
     const { send, fixture, hold, settle, dispatched, nextParams } = await openWithResources();
     hold("grant");
 
@@ -178,7 +178,7 @@ describe("resources for a task on its way to a worker", () => {
     );
   });
 
-  it("[D132] that nobody granted are named as errors, and the task is sent all the same", async () => {
+  it("[D132] resources without a grant are reported as errors in the dispatch, which is sent anyway", async () => {
     const { send, nextParams } = await openWithResources({ grants: [] });
 
     send("r.0", 1);
@@ -186,7 +186,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(await nextParams()).toEqual({ text: "hi", __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
   });
 
-  it("[D133] of an attempt that is stopped meanwhile never leave, those of the next one do", async () => {
+  it("[D133] an attempt stopped while its resources are looked up is never dispatched, but the task's next attempt is", async () => {
     const { send, docs, session, hold, settle, dispatched } = await openWithResources();
     const release = hold("grant");
     const why = { code: "E.SESSION.STALE_BINDING", reason: "taken back" };
@@ -206,7 +206,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(dispatched()).toEqual(["r.0#2"]);
   });
 
-  it("[D133] of an attempt that the worker ends meanwhile never leave", async () => {
+  it("[D133] an attempt that the worker ends while its resources are looked up is never dispatched", async () => {
     const { send, worker, hold, settle, dispatched } = await openWithResources();
     const release = hold("grant");
 
@@ -222,7 +222,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(dispatched()).toEqual(["r.1#2"]);
   });
 
-  it("[D133] of a session that has ended go nowhere", async () => {
+  it("[D133] a dispatch whose session ends while its resources are looked up is sent to nobody", async () => {
     const { send, worker, docs, session, fixture, hold } = await openWithResources();
     const release = hold("grant");
     send("r.0", 1);
@@ -243,7 +243,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(fixture.environment.logRecords.filter((connection) => connection.level === "error")).toEqual([]);
   });
 
-  it("[D133] stay in a repeat of the frame as they were, also when the grant is gone", async () => {
+  it("[D133] a resent dispatch contains the resources it was first sent with, even when the grant has been revoked", async () => {
     const { send, fixture, docs, worker, nextParams } = await openWithResources();
     send("r.0", 1);
     const first = await nextParams();
@@ -255,7 +255,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(again.payload["parameters"]).toEqual(first);
   });
 
-  it("[D134] are shared by tasks that leave within a second, and a revoked grant serves none after that", async () => {
+  it("[D134] tasks dispatched within a second share one lookup of grants, and a revoked grant is not used after that", async () => {
     const { send, fixture, docs, nextParams } = await openWithResources();
     const grantReads = () => docs.queries.filter((query) => query.page === "docs" && query.collection === "grant").length;
     send("r.0", 1);
@@ -271,7 +271,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(await nextParams()).toMatchObject({ __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
   });
 
-  it("[D135] count against what a frame of the dialect may hold", async () => {
+  it("[D135] bound resources count towards the frame size limit of the worker's dialect", async () => {
     const value = "x".repeat(60_000);
     const { fixture, docs } = await openWithResources({ value });
     const worker = await fixture.connectWorker({ instance: "w-9", dialect: "v1" });
@@ -285,7 +285,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(await docs.engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 1, code: "E.FRAME.TOO_LARGE" });
   });
 
-  it("[D137] are left out of whatever a worker sends back, at any depth", async () => {
+  it("[D137] resource values are removed from whatever a worker sends back, at any depth", async () => {
     const { worker, docs } = await openWithResources();
     const given = { to: "ann", __resourceBindings: { smtp: { value: secret } }, __resourceBindingErrors: [] };
     const names = { run_id: "r", task_id: "r.0", fence: 1 };

@@ -22,7 +22,7 @@ describe("the session exchange, frame by frame", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D4] goes handshake, ack, register, ack, accept, heartbeat, work in both directions", async () => {
+  it("[D4] a session runs handshake, ack, register, ack, accept, heartbeat, then work in both directions", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker();
 
@@ -133,7 +133,7 @@ describe("the session exchange, frame by frame", () => {
     ]);
   });
 
-  it("[D4] sends neither the register's ack nor accept before the engine has answered the join", async () => {
+  it("[D4] the session door sends neither the register's ack nor accept before the engine has answered the join", async () => {
     const { engine } = fixture;
     engine.holdAnswers("worker.join");
     const worker = await fixture.connectWorker();
@@ -157,7 +157,7 @@ describe("the session exchange, frame by frame", () => {
     ]);
   });
 
-  it("[D4] passes a refused join on as a reset, with a pause when trying again can help", async () => {
+  it("[D4] the session door answers a refused join with a reset, which names a pause when a retry can help", async () => {
     const { engine } = fixture;
     engine.answerWith("worker.join", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
     const worker = await fixture.connectWorker();
@@ -172,7 +172,7 @@ describe("the session exchange, frame by frame", () => {
     expect(await worker.closed).toEqual({ code: 1011, reason: "the inbox is full" });
   });
 
-  it("[D10] waits for catalogue and inventory when register names none, and joins with both", async () => {
+  it("[D10] the session door waits for catalogue and inventory when register contains neither, and joins the worker with both", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker();
     worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
@@ -197,7 +197,7 @@ describe("the session exchange, frame by frame", () => {
     await worker.nextFrame("control.session.accept");
   });
 
-  it("[D10] takes the inventory as empty when it has not come within 5 s", async () => {
+  it("[D10] the session door treats the inventory as empty when it has not arrived within 5 s", async () => {
     const { engine, environment } = fixture;
     const worker = await fixture.connectWorker();
     worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
@@ -220,7 +220,7 @@ describe("the session exchange, frame by frame", () => {
     ]);
   });
 
-  it("[D12] ends in worker.leave when the socket goes, however it goes", async () => {
+  it("[D12] a session ends with worker.leave when its socket is closed or lost", async () => {
     const { engine } = fixture;
     const polite = await fixture.openSession();
     const rude = await fixture.openSession({ instance: "w-2" });
@@ -231,7 +231,7 @@ describe("the session exchange, frame by frame", () => {
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ worker: "default/w-2" });
   });
 
-  it("[D12] describes the worker anew on a second register, acks it after the answer and accepts only once", async () => {
+  it("[D12] a second register updates the worker's description, is acked after the engine's answer and causes no second accept", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();
     engine.holdAnswers("worker.describe");
@@ -246,7 +246,7 @@ describe("the session exchange, frame by frame", () => {
     expect(worker.frames.filter((frame) => frame.type === "control.session.accept")).toHaveLength(1);
   });
 
-  it("[D12] tells a worker to drain, also one that joins while it is being drained, and ends a drain by a fresh session", async () => {
+  it("[D12] a worker is sent a drain frame, also when it joins while being drained, and the end of a drain resets its session", async () => {
     const { engine } = fixture;
     engine.answerWith("worker.join", () => ({ body: { ...joinAnswer, of: "join", draining: true } as typeof joinAnswer }));
     const worker = await fixture.openSession();
@@ -260,7 +260,7 @@ describe("the session exchange, frame by frame", () => {
     await worker.closed;
   });
 
-  it("[D12] closes a session that the engine resets, and processes nothing that still comes from it", async () => {
+  it("[D12] the session door closes a session that the engine resets, and processes no frame that still arrives from it", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();
     const { session } = await engine.nextCommand("worker.join");
@@ -283,7 +283,7 @@ describe("the session exchange, frame by frame", () => {
     expect(engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
   });
 
-  it("[D12] sends a worker whose heartbeat is stale to a new handshake", async () => {
+  it("[D12] the session door resets the session of a worker whose heartbeat the engine refuses as stale", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();
     engine.answerWith("worker.beat", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "the lease is over" } }));
@@ -294,7 +294,7 @@ describe("the session exchange, frame by frame", () => {
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[D12] leaves a heartbeat that could not be stored unacked, and keeps the session", async () => {
+  it("[D12] the session door leaves a heartbeat that could not be stored unacked, and keeps the session", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();
     engine.answerWith("worker.beat", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
@@ -307,7 +307,7 @@ describe("the session exchange, frame by frame", () => {
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ for: second });
   });
 
-  it("[D20] says goodbye with 1001 when the scheduler goes away, and takes nobody new", async () => {
+  it("[D20] the session door closes its sockets with 1001 when the scheduler shuts down, and accepts no new ones", async () => {
     const worker = await fixture.openSession();
 
     const closing = fixture.doors.close();

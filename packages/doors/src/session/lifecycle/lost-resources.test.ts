@@ -46,7 +46,7 @@ const removals = (commands: readonly { type: string }[]) =>
   commands.filter((command): command is ReportResourceRemovedCommand => command.type === "resource.removed");
 
 describe("what a worker keeps", () => {
-  it("[W180] is said to be gone by the worker, each of a frame, and the frame is acked once all is stored", async () => {
+  it("[W180] a worker's frame about removed resources reports each of them to the engine, and is acked once all are stored", async () => {
     const { docs, join } = await open();
     const worker = await join({});
 
@@ -63,7 +63,7 @@ describe("what a worker keeps", () => {
     ]);
   });
 
-  it("[W184] is compared after a register that names it: what results left beyond that is lost, of this worker alone", async () => {
+  it("[W184] after a register that lists the worker's resources, recorded ones that are not listed are lost, of this worker alone", async () => {
     const { docs, join } = await open();
 
     await join({ resources: ["file"] });
@@ -73,7 +73,7 @@ describe("what a worker keeps", () => {
     expect(removals(docs.engine.commands)).toHaveLength(1);
   });
 
-  it("[W184] is not compared for a worker that does not announce it, nor for one that does not say", async () => {
+  it("[W184] resources are not compared for a worker without the resources feature, nor for one whose register has no list of them", async () => {
     const { docs, join } = await open();
 
     const older = await join({ resources: [] }, ["fence"]);
@@ -83,7 +83,7 @@ describe("what a worker keeps", () => {
     expect(docs.queries.filter((query) => query.page === "docs" && query.collection === "artifact")).toEqual([]);
   });
 
-  it("[W184] counts what its results leave while the comparison is made", async () => {
+  it("[W184] the comparison of resources counts those that the worker's results add while it runs", async () => {
     const gate = Promise.withResolvers<void>();
     const { docs, join } = await open(gate.promise);
     const worker = await join({ resources: ["file"] });
@@ -104,7 +104,7 @@ describe("what a worker keeps", () => {
     expect(removals(docs.engine.commands)).toEqual([]);
   });
 
-  it("[W184] is compared for four workers at once, and for the others in their turn, though one fails", async () => {
+  it("[W184] resources are compared for four workers at once and for the others in turn, even when one comparison fails", async () => {
     const asked: PromiseWithResolvers<void>[] = [];
     const page = (async () => {
       const one = Promise.withResolvers<void>();

@@ -71,7 +71,7 @@ describe("dispatches into a chain", () => {
   ];
 
   for (const dialect of ["v2", "first", "v1"] as const)
-    it(`[D99] say in ${dialect} with whom the task runs and what it needs there`, async () => {
+    it(`[D99] a dispatch in ${dialect} carries its host, middleware chain, affinity and resource references`, async () => {
       const { worker, session } = await open(dialect);
       const affinity = { key: "model-7", mode: "sticky", expiresAt: 1_000 } as const;
 
@@ -85,7 +85,7 @@ describe("dispatches into a chain", () => {
       expect(payload["resource_refs"]).toEqual([{ resource_id: "file-1", ...whose, ...rest }]);
     });
 
-  it("[D99] without company are as they were: no field is there in vain", async () => {
+  it("[D99] a dispatch without chain, resources or affinity has none of their fields", async () => {
     const { worker, session } = await open("first");
 
     fixture.engine.emitEffects(sampleDispatch(session, task, 7));
@@ -95,7 +95,7 @@ describe("dispatches into a chain", () => {
     expect(Object.keys(payload).filter((key) => company.includes(key))).toEqual([]);
   });
 
-  it("[D100] that no frame of the dialect can hold are answered for, counting all that they carry", async () => {
+  it("[D100] a dispatch too large for a frame of the dialect ends with E.FRAME.TOO_LARGE, counting its resource references too", async () => {
     const { session } = await open("first");
     const large = refs.map((ref) => ({ ...ref, metadata: { text: "x".repeat(600_000) } }));
 
@@ -108,7 +108,7 @@ describe("dispatches into a chain", () => {
 });
 
 describe("calls into a chain", () => {
-  it("[D101] of our own workers name their attempt and become one command, with all that was said", async () => {
+  it("[D101] a protocol 2 worker's next request names its attempt and becomes one command with all its fields", async () => {
     const { worker, session } = await open("v2");
     const more = { task_id: task, fence: 7, payload: { text: "x" }, hostCtx: { h: 1 }, middlewareCtx: { m: 2 } };
 
@@ -131,7 +131,7 @@ describe("calls into a chain", () => {
   });
 
   for (const dialect of ["first", "v1"] as const)
-    it(`[D101] of ${dialect} are known by their run and node among what the session was granted, and answered in its words`, async () => {
+    it(`[D101] a next request of ${dialect} is matched by run and node to an attempt of its session, and answered in that dialect's frames`, async () => {
       const { worker, session } = await open(dialect);
       fixture.engine.emitEffects(sampleDispatch(session, task, 7, chain));
       await worker.nextFrame(words[dialect].dispatch);
@@ -146,7 +146,7 @@ describe("calls into a chain", () => {
       expect(payload).toEqual({ ...names, result: { echo: "hi" }, trace: { target: "h-1" } });
     });
 
-  it("[D101] of a node that runs several times at once are told apart by the task in corr", async () => {
+  it("[D101] next requests of a node that runs several times at once are distinguished by the task in corr", async () => {
     const { worker, session } = await open("first");
     const other = `${run}.4*1/9`;
     fixture.engine.emitEffects(sampleDispatch(session, task, 7, chain), sampleDispatch(session, other, 8, chain));
@@ -157,7 +157,7 @@ describe("calls into a chain", () => {
     expect(await fixture.engine.nextCommand("task.next")).toMatchObject({ task, fence: 7 });
   });
 
-  it("[D102] that belong to no attempt are answered next_no_chain at once, and acked", async () => {
+  it("[D102] a next request that belongs to no attempt is answered next_no_chain at once, and acked", async () => {
     const { worker } = await open("v2");
 
     worker.sendWorkFrame("biz.exec.next.request", request);
@@ -167,7 +167,7 @@ describe("calls into a chain", () => {
     expect(fixture.engine.commands.filter((command) => command.type === "task.next")).toEqual([]);
   });
 
-  it("[D102] that the engine will not hear are answered next_unavailable; those it could not store come again in a new session", async () => {
+  it("[D102] a next request that the engine refuses is answered next_unavailable; one that it could not store closes the session unanswered", async () => {
     const { worker } = await open("v1");
     fixture.engine.answerWith("task.next", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "not yours any more" } }));
     worker.sendWorkFrame("middleware.next_request", request, { corr: task });
@@ -183,7 +183,7 @@ describe("calls into a chain", () => {
     expect(worker.frames.filter(({ type }) => type === "middleware.next_response")).toHaveLength(1);
   });
 
-  it("[D103] are answered with an error where the result is larger than a frame of the dialect", async () => {
+  it("[D103] a next request is answered with an error where the result is too large for a frame of the dialect", async () => {
     const { worker, session } = await open("first");
 
     fixture.engine.emitEffects(answerTo(session, { result: JSON.stringify({ text: "é".repeat(600_000) }) }));
@@ -197,7 +197,7 @@ describe("calls into a chain", () => {
     expect(second).not.toHaveProperty("result");
   });
 
-  it("[D101] remember only middlewares, and none that has ended", () => {
+  it("[D101] the list of middleware attempts contains only middlewares, and none that has ended", () => {
     const held = new MiddlewareAttempts();
     held.add({ ...sampleDispatch("s", "r.1", 3).dispatch, ...chain });
     held.add({ ...sampleDispatch("s", "r.2", 4).dispatch, node: "h-1" });
@@ -215,7 +215,7 @@ describe("what results and feedback bring along", () => {
   const result = { run_id: run, task_id: task, status: "SUCCEEDED", result: {} };
   const artifact = { resource_id: "file-1", type: "file", size_bytes: 9, expires_at: "1970-01-01T00:00:02Z" };
 
-  it("[D104] artifacts and metadata are handed on; whose an artifact is, the frame does not decide", async () => {
+  it("[D104] artifacts and metadata of a result are passed to the engine, but not the owner that the frame names for an artifact", async () => {
     const { worker } = await open("v2");
     const artifacts = [{ ...artifact, worker_name: "somebody else", metadata: { text: "x".repeat(5_000) } }];
 
@@ -226,7 +226,7 @@ describe("what results and feedback bring along", () => {
     expect(command.metadata).toBe('{"tokens":3}');
   });
 
-  it("[D104] v1's artifacts are read alike, and metadata that is too large is marked as cut", async () => {
+  it("[D104] artifacts of a protocol 1 result are read the same way, and metadata that is too large is marked as truncated", async () => {
     const { worker } = await open("v1");
 
     worker.sendWorkFrame("result", {
@@ -240,7 +240,7 @@ describe("what results and feedback bring along", () => {
     expect(command.metadata).toBe('{"truncated":true}');
   });
 
-  it("[D105] a chunk is text or bytes that can be read again, and what is cut keeps numbers and results", async () => {
+  it("[D105] a feedback chunk is kept as text or valid base64, and truncated feedback keeps its metrics and results", async () => {
     const { worker } = await open("v2");
     const said = { run_id: run, task_id: task, fence: 7 };
     const base = { channel: "stdout", mime_type: "image/png" };
@@ -270,7 +270,7 @@ describe("what results and feedback bring along", () => {
 });
 
 describe("commands about packages", () => {
-  it("[D106] travel under their own id in the words of each dialect", async () => {
+  it("[D106] package commands are sent under their own id in the frames of each dialect", async () => {
     const order = { type: "pkg.install", name: "p", version: "1.0.0", url: "https://x.test/p.cwx" } as const;
     for (const dialect of ["v2", "v1"] as const) {
       const { worker, session } = await open(dialect);
@@ -291,7 +291,7 @@ describe("commands about packages", () => {
     }
   });
 
-  it("[D107] what a worker says of a package is told to the engine, and so is that it refuses a command", async () => {
+  it("[D107] a worker's package event is reported to the engine, and so is its refusal of a package command", async () => {
     const { worker, session } = await open("v2");
     worker.sendWorkFrame("biz.pkg.event", {
       name: "p",
@@ -319,7 +319,7 @@ describe("commands about packages", () => {
     });
   });
 
-  it("[D108] manifests that a worker brings are shown to whoever keeps them", async () => {
+  it("[D108] manifests in a worker's register or catalogue frame are passed on to be recorded", async () => {
     const shown: string[] = [];
     await fixture.stop();
     fixture = await openDoorsFixture({

@@ -33,7 +33,7 @@ describe("a worker of the first generation", () => {
     return { worker, session: String(accept.payload["session_id"]) };
   };
 
-  it("[D27] may repeat handshake and register until they are acked: nothing is done twice", async () => {
+  it("[D27] a first-generation worker may repeat handshake and register until they are acked: nothing is done twice", async () => {
     const { engine } = fixture;
     engine.holdAnswers("worker.join");
     const worker = await fixture.connectWorker({ dialect: "first" });
@@ -59,7 +59,7 @@ describe("a worker of the first generation", () => {
     expect(named.slice(2)).toEqual(["control.register-1", "control.register-1", ...last]);
   });
 
-  it("[D27] refreshes its inventory with another register, which is acked and not accepted again", async () => {
+  it("[D27] a first-generation worker updates its packages with another register, which is acked and not accepted again", async () => {
     const { worker } = await open();
 
     const again = worker.sendFrame("control.register", olderRegisterPayload({ packages: [] }), ackRequested);
@@ -69,7 +69,7 @@ describe("a worker of the first generation", () => {
     expect(worker.frames.filter((frame) => frame.type === "control.session.accept")).toHaveLength(1);
   });
 
-  it("[D27] counts as a new process only when the counter in its frame ids starts again", async () => {
+  it("[D27] a first-generation worker counts as a new process only when the counter in its frame ids starts again", async () => {
     await open();
     await open({ count: 40 });
     await open();
@@ -79,7 +79,7 @@ describe("a worker of the first generation", () => {
     expect(boots[0]).not.toBe(boots[2]);
   });
 
-  it("[D27] gets neither cancel nor undrain, its taken-back dispatch becomes a filler, and a resume is never possible", async () => {
+  it("[D27] a first-generation worker gets neither cancel nor undrain, and a dispatch that was taken back is resent as a filler", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, task, 7), sampleDispatch(session, `${run}.1`, 8));
@@ -102,7 +102,7 @@ describe("a worker of the first generation", () => {
     expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: `${run}.1`, fence: 8 }]);
   });
 
-  it("[D27] may speak before its accept and count anew after it: no word is lost, and a repeat is still a repeat", async () => {
+  it("[D27] a first-generation worker may send results before its accept and number from 1 again after it: none is lost, and repeats are dropped", async () => {
     const { engine } = fixture;
     engine.holdAnswers("worker.join");
     const worker = await fixture.connectWorker({ dialect: "first" });
@@ -149,7 +149,7 @@ describe("a worker of the first generation", () => {
     expect(worker.frames.at(-1)?.payload).toMatchObject({ ack_seq: 3, ack_bitmap: 0 });
   });
 
-  it("[D27] fills a hole left before its accept with what it counts anew, and hears both frames of a number", async () => {
+  it("[D27] a first-generation worker's restarted numbers fill a gap left before its accept, and both frames of one number are processed", async () => {
     const { engine } = fixture;
     const { worker } = await open();
     const said = (n: number, number: number) =>
@@ -168,7 +168,7 @@ describe("a worker of the first generation", () => {
     for (const n of [5, 4, 6, 7]) expect(await engine.nextCommand("task.result")).toMatchObject({ task: `${run}.${n}` });
   });
 
-  it("[D27] names the task of an error in its details, else in the dispatch it points back to", async () => {
+  it("[D27] the task of a first-generation worker's error is read from its details, otherwise from the dispatch named in corr", async () => {
     const { engine } = fixture;
     const { worker } = await open();
 
@@ -186,7 +186,7 @@ describe("a worker of the first generation", () => {
     expect(await engine.nextCommand("task.error")).toMatchObject({ task, fence: null });
   });
 
-  it("[D27] is not sent what its socket would break on: the attempt ends with E.FRAME.TOO_LARGE instead", async () => {
+  it("[D27] a dispatch too large for a first-generation worker's socket is not sent: its attempt ends with E.FRAME.TOO_LARGE", async () => {
     const { engine } = fixture;
     const { worker, session } = await open();
 
@@ -199,7 +199,7 @@ describe("a worker of the first generation", () => {
     expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ session_seq: 1 });
   });
 
-  it("[D27] is refused when it adds a field to a frame, and when it has no session after 15 s", async () => {
+  it("[D27] a first-generation worker is reset when it adds a field to a heartbeat, and when it has no session after 15 s", async () => {
     const { worker } = await open();
     worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, mood: "fine" });
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.INVALID" });
@@ -213,7 +213,7 @@ describe("a worker of the first generation", () => {
     expect((await idle.nextFrame("control.reset")).payload).toMatchObject({ code: "E.TIMEOUT" });
   });
 
-  it("[D29] is not reset because its join could not be stored at this moment: the door tries again in its stead", async () => {
+  it("[D29] a first-generation worker is not reset when its join cannot be stored at the moment: the session door retries the join", async () => {
     const { engine, environment } = fixture;
     engine.answerWith("worker.join", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
     const worker = await fixture.connectWorker({ dialect: "first" });
@@ -243,7 +243,7 @@ describe("a worker of protocol 1", () => {
     return { worker, session };
   };
 
-  it("[D28] may say handshake, register and heartbeat back to back, and is acked by id in that order", async () => {
+  it("[D28] a protocol 1 worker may send handshake, register and heartbeat back to back, and each is acked by id, the handshake first", async () => {
     const worker = await fixture.connectWorker({ dialect: "v1" });
 
     const ids = [
@@ -258,7 +258,7 @@ describe("a worker of protocol 1", () => {
     expect(worker.frames[0]?.payload["for"]).toBe(ids[0]);
   });
 
-  it("[D28] is acked again for a repeated id and corr, which does nothing", async () => {
+  it("[D28] a protocol 1 frame with a repeated id and corr is acked again and has no effect", async () => {
     const { engine } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, task, 7));
@@ -275,7 +275,7 @@ describe("a worker of protocol 1", () => {
     expect(await engine.nextCommand("task.result")).toMatchObject({ fence: 8 });
   });
 
-  it("[D28] hears E.RESULT.SEQ_GAP only for a number that was never dispatched to it", async () => {
+  it("[D28] a protocol 1 worker gets E.RESULT.SEQ_GAP only for a number that is known never to have been dispatched to it", async () => {
     const { engine } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, task, 7), sampleDispatch(session, `${run}.1`, 8));
@@ -291,7 +291,7 @@ describe("a worker of protocol 1", () => {
     for (const named of [`${run}.1`, task, task]) expect(await engine.nextCommand("task.result")).toMatchObject({ task: named });
   });
 
-  it("[D28] is repeated to from 200 ms on until it acks, six times in all, and then told and closed", async () => {
+  it("[D28] a protocol 1 worker that does not ack a dispatch gets it again from 200 ms on, six times in all, then an error and a close", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, task, 7));
@@ -307,7 +307,7 @@ describe("a worker of protocol 1", () => {
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ session });
   });
 
-  it("[D28] is not repeated to once it has acked, or once the dispatch was taken back", async () => {
+  it("[D28] a dispatch is not resent to a protocol 1 worker once it was acked or taken back", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, task, 7), sampleDispatch(session, `${run}.1`, 8));
@@ -324,7 +324,7 @@ describe("a worker of protocol 1", () => {
     expect(worker.frames.filter((frame) => frame.type !== "ack")).toHaveLength(2);
   });
 
-  it("[D28] hears that its error arrived, however it spells it, once the engine has answered", async () => {
+  it("[D28] a protocol 1 worker's error or command.error is acked once the engine has answered", async () => {
     const { engine } = fixture;
     const { worker } = await open();
     engine.holdAnswers("task.error");
@@ -339,7 +339,7 @@ describe("a worker of protocol 1", () => {
     }
   });
 
-  it("[D28] spells an error either way, drains, and is told of refusals in an error before the close", async () => {
+  it("[D28] a protocol 1 worker may send error or command.error, is sent cmd.drain, and gets an error frame with the reason before a close", async () => {
     const { engine } = fixture;
     const { worker, session } = await open();
 
@@ -359,7 +359,7 @@ describe("a worker of protocol 1", () => {
     expect((await stranger.closed).code).toBe(1011);
   });
 
-  it("[D28] has no frames of vendors: one of its own is refused, one for it is logged and dropped", async () => {
+  it("[D28] protocol 1 has no vendor frames: one from the worker is refused, one for the worker is logged and dropped", async () => {
     const { worker, session } = await open();
 
     const id = worker.sendFrame("ext.vendor.acme.hello", {}, ackRequested);

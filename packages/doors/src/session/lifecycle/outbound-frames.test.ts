@@ -28,7 +28,7 @@ describe("stops on their way to a worker", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D98] are said once while they are not acknowledged, and again when they are needed after that", async () => {
+  it("[D98] a stop is sent to a worker once while it is unacknowledged, and again when it is needed after that", async () => {
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
     fixture.engine.emitEffects(stopFor(session, "r.0"), stopFor(session, "r.0"), stopFor(session, "r.1"));
@@ -47,7 +47,7 @@ describe("stops on their way to a worker", () => {
 });
 
 describe("commands on their way to a worker", () => {
-  it("[E126] are sent once a session, however often the engine says that they are open", () => {
+  it("[E126] a command is sent to a worker once per session, however often the engine reports it as open", () => {
     const sizes = { sendFrames: 256, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
     const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
     const outbound = new OutboundFrames(stream, new SchedulerFrameWriter(framePeer, () => "", null), new Set());
@@ -82,7 +82,7 @@ describe("commands on their way to a worker", () => {
 });
 
 describe("a worker that names attempts nobody gave it", () => {
-  it("[D98] is told of no more of them at once than it may name in a heartbeat, and looking for them costs nothing", () => {
+  it("[D98] a session queues no more stops than a worker may name attempts in a heartbeat, and does not scan its stream for them", () => {
     const sizes = { sendFrames: 64, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
     const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
     const outbound = new OutboundFrames(stream, new SchedulerFrameWriter(framePeer, () => "", null), new Set(["cancel"]));

@@ -29,7 +29,7 @@ async function openV1(): Promise<{ worker: FakeWorker; session: string }> {
 }
 
 describe("a dispatch that its worker does not take", () => {
-  it("[D44] is no ack: it is handed back at once with what the worker said, and logged; by number the others are acked", async () => {
+  it("[D44] a refused dispatch is not acked: it is handed back at once with the worker's reason and logged; others are acked by number", async () => {
     const { engine, environment } = fixture;
     const worker = await fixture.openSession();
     const { session } = await engine.nextCommand("worker.join");
@@ -72,7 +72,7 @@ describe("a dispatch that its worker does not take", () => {
     expect(worker.frames.filter((frame) => frame.type === "biz.exec.dispatch")).toHaveLength(3);
   });
 
-  it("[D44] is handed back also when an ack before covered its number, and when none has: then it is not sent again", async () => {
+  it("[D44] a refused dispatch is handed back even after an ack covered its number; where none has, it is not resent", async () => {
     const { engine, environment } = fixture;
     const worker = await fixture.openSession();
     const { session } = await engine.nextCommand("worker.join");
@@ -93,7 +93,7 @@ describe("a dispatch that its worker does not take", () => {
     expect(acked()).toEqual(["r.0"]);
   });
 
-  it("[D44] in a batch is not meant by the name of the batch: those in it count by number", async () => {
+  it("[D44] refusing a batch by its id refuses none of its dispatches: they are acked by number", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession({ features: ["batch", "fence"] });
     const { session } = await engine.nextCommand("worker.join");
@@ -107,7 +107,7 @@ describe("a dispatch that its worker does not take", () => {
     expect([acked(), handedBack()]).toEqual([["r.0", "r.1"], []]);
   });
 
-  it("[D44] of the first generation and of protocol 1 is handed back, and keeps its place where the worker says it runs there", async () => {
+  it("[D44] a dispatch refused by an older worker is handed back, with E.CMD.CONCURRENCY_VIOLATION where the worker reports that it runs there", async () => {
     const { engine } = fixture;
     const first = await fixture.connectWorker({ dialect: "first" });
     first.sendFrame("control.handshake", handshakePayload({ protocol: 1 }), ackRequested);
@@ -129,7 +129,7 @@ describe("a dispatch that its worker does not take", () => {
     expect(acked()).toEqual([]);
   });
 
-  it("[D44] is told again in a new session when it could not be stored, and refusals without end are too much", async () => {
+  it("[D44] a refusal that could not be stored resets the session, and so does a flood of refusals", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();
     engine.answerWith("task.error", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
@@ -142,7 +142,7 @@ describe("a dispatch that its worker does not take", () => {
     expect((await flood.nextFrame("control.reset")).payload).toMatchObject({ code: "E.OVERLOADED" });
   });
 
-  it("[D44] is not what a refused frame of another kind is", async () => {
+  it("[D44] an ack that refuses anything other than a dispatch hands no task back", async () => {
     const worker = await fixture.openSession();
 
     for (const name of ["biz.exec.cancel-3", "#7", "r.0#", "r.0#x", "r.0#-1"])
@@ -155,7 +155,7 @@ describe("a dispatch that its worker does not take", () => {
 });
 
 describe("a worker of protocol 1 that misses dispatches", () => {
-  it("[D45] says E.RESULT.SEQ_GAP and gets all it has not acked again at once and in order; its task is not over by that", async () => {
+  it("[D45] a protocol 1 worker that reports E.RESULT.SEQ_GAP gets all unacked dispatches again at once and in order; its task does not end", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await openV1();
     engine.emitEffects(...[0, 1, 2].map((n) => sampleDispatch(session, `${run}.${n}`, 7 + n)));
@@ -185,7 +185,7 @@ describe("a worker of protocol 1 that misses dispatches", () => {
     expect(fixture.metrics.render()).toContain('ws_frame_repeat_total{tenant="default",dir="out"} 2');
   });
 
-  it("[D45] and never stops saying so is closed after six sends of a frame, as one that never acks", async () => {
+  it("[D45] a protocol 1 worker that keeps reporting E.RESULT.SEQ_GAP is closed after six sends of a frame, like one that never acks", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await openV1();
     engine.emitEffects(sampleDispatch(session, `${run}.0`, 7));

@@ -31,7 +31,7 @@ describe("frames that are not acknowledged", () => {
       reason: "not acked in time",
     }) as const;
 
-  it("[D33] are sent again after about 5 s under the same number and id, and no sooner", async () => {
+  it("[D33] an unacked frame is resent after about 5 s under the same number and id, and no sooner", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 7));
@@ -52,7 +52,7 @@ describe("frames that are not acknowledged", () => {
     expect(fixture.metrics.render()).toContain('ws_frame_repeat_total{tenant="default",dir="out"} 1');
   });
 
-  it("[D33] end the socket after six sends, never the session: on the next socket they come again", async () => {
+  it("[D33] an unacked frame ends the socket after six sends but not the session: on the next socket it is sent again", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, "r.0", 7));
@@ -74,7 +74,7 @@ describe("frames that are not acknowledged", () => {
     expect(await back.nextFrame("biz.exec.dispatch")).toMatchObject({ seq: 0, id: "r.0#7" });
   });
 
-  it("[D34] and were taken back go again as a filler that means nothing, before the cancel that follows them", async () => {
+  it("[D34] an unacked dispatch that was taken back is resent as an empty filler, and its cancel follows under a later number", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();
     engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 7));
@@ -91,7 +91,7 @@ describe("frames that are not acknowledged", () => {
     expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: "r.1", fence: 7 }]);
   });
 
-  it("[D34] and share a frame with one that was taken back go again without it", async () => {
+  it("[D34] an unacked batch is resent without the dispatch that was taken back", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open(["batch", "fence"]);
     engine.emitEffects(...[0, 1, 2].map((n) => sampleDispatch(session, `r.${n}`, 7)));
@@ -105,7 +105,7 @@ describe("frames that are not acknowledged", () => {
     expect((rest.payload["items"] as { task_id: string }[]).map((item) => item.task_id)).toEqual(["r.0", "r.2"]);
   });
 
-  it("[D34] stay when an older attempt of the same task is taken back", async () => {
+  it("[D34] an unacked dispatch is still resent when an older attempt of the same task is taken back", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open([]);
     engine.emitEffects(sampleDispatch(session, "r.0", 8));
@@ -117,7 +117,7 @@ describe("frames that are not acknowledged", () => {
     expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ seq: 0, id: "r.0#8" });
   });
 
-  it("[D34] vanish without a trace when they are taken back before they were sent", async () => {
+  it("[D34] a dispatch that is taken back before it was sent uses no number and is never sent", async () => {
     await fixture.stop();
     fixture = await openDoorsFixture({ limits: { sendWindow: 1 } });
     const { engine } = fixture;
@@ -140,7 +140,7 @@ describe("windows", () => {
     return [accept?.["send_window"], accept?.["recv_window"]];
   };
 
-  it("[D35] are 64 frames wide, 1,024 for workers that announced wide, and what a tenant has of its own before both", async () => {
+  it("[D35] a session's windows are 64 frames, 1,024 for workers that announced wide, and a tenant's own setting overrides both", async () => {
     fixture = await openDoorsFixture({ tenants: { other: { sendWindow: 5, recvWindow: 7 } } });
     const plain = await fixture.openSession({ instance: "w-1" });
     const wide = await fixture.openSession({ instance: "w-2", features: ["wide"] });
@@ -161,7 +161,7 @@ describe("windows", () => {
     expect(plain.frames.filter((frame) => frame.type === "biz.exec.dispatch")).toHaveLength(64);
   });
 
-  it("[D35] hold 8 MiB, however few frames that is", async () => {
+  it("[D35] a session's send window holds 8 MiB, however few frames that is", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");

@@ -32,7 +32,7 @@ describe("frames of vendors", () => {
     return { worker, session, heard, tell };
   };
 
-  it("[D38] of a worker go unread to whoever takes them, with the sender the session is bound to, and are acked", async () => {
+  it("[D38] a worker's vendor frame is passed on unread with the sender its session is bound to, and is acked", async () => {
     const { worker, heard } = await open(true);
 
     const id = worker.sendWorkFrame(type, { deep: { null: null } }, { corr: "c-9" });
@@ -52,7 +52,7 @@ describe("frames of vendors", () => {
     expect(fixture.engine.commands.map((command) => command.type)).toEqual(["worker.join"]);
   });
 
-  it("[D38] that nobody takes are refused by name and never end the session; the filler is taken by the door itself", async () => {
+  it("[D38] a vendor frame that nobody takes is refused by id without ending the session; the session door itself takes the filler", async () => {
     const { worker, heard } = await open(false);
 
     const id = worker.sendWorkFrame(type, {});
@@ -71,7 +71,7 @@ describe("frames of vendors", () => {
     expect(heard.map((frame) => frame.id)).toEqual([id]);
   });
 
-  it("[D38] for a worker travel under numbers as they came, behind work that waits, and again on a new socket", async () => {
+  it("[D38] a vendor frame for a worker is sent unchanged under a number, after waiting dispatches, and again on a new socket", async () => {
     const { worker, session, tell } = await open(true, { sendWindow: 2 });
     fixture.engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 7));
     tell("x-1");
@@ -95,7 +95,7 @@ describe("frames of vendors", () => {
     expect(fixture.engine.commands).toHaveLength(acked);
   });
 
-  it("[D38] beyond what may wait for a worker are dropped with a line in the log", async () => {
+  it("[D38] a vendor frame beyond what may wait for a worker is dropped and logged", async () => {
     const { worker, tell } = await open(true, { waitingBytesMax: 10_000 });
 
     tell("small");

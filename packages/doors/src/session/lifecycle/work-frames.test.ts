@@ -31,7 +31,7 @@ describe("work on a live session", () => {
     return { worker, session };
   };
 
-  it("[D7] acks nothing before the answer, and one delivery of answers with one ack", async () => {
+  it("[D7] the session door acks no work frame before the engine's answer, and answers delivered together with one ack", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     engine.holdAnswers("task.result");
@@ -47,7 +47,7 @@ describe("work on a live session", () => {
     expect(acksOf(worker)).toEqual([{ ok: true, ack_seq: 49, ack_bitmap: 0, recv_window: sessionLimits.recvWindow }]);
   });
 
-  it("[D7] shows answers that came out of order in the bitmap, and the number never covers what is still open", async () => {
+  it("[D7] an ack shows out-of-order answers in its bitmap, and its number never covers a frame that is still unanswered", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     engine.holdAnswers("task.result");
@@ -62,7 +62,7 @@ describe("work on a live session", () => {
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 3, ack_bitmap: 0 });
   });
 
-  it("[D8] acks a word that was refused for good, and counts it", async () => {
+  it("[D8] the session door acks a result that the engine refused for good, and counts it", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     engine.answerWith("task.result", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "not yours any more" } }));
@@ -73,7 +73,7 @@ describe("work on a live session", () => {
     expect(fixture.metrics.render()).toContain('ws_frame_refused_total{tenant="default",code="E.SESSION.STALE_BINDING"} 1');
   });
 
-  it("[D8] never acks a word that could not be stored: the session starts over and the word comes again", async () => {
+  it("[D8] the session door never acks a result that could not be stored: it resets the session with a pause for the retry", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     engine.answerWith("task.result", () => ({ fault: { code: "E.STORE.BUSY", message: "UPDATE task SET /var/lib/astra.db" } }));
@@ -87,7 +87,7 @@ describe("work on a live session", () => {
     expect(acksOf(worker)).toEqual([]);
   });
 
-  it("[D9] drops a repeat and acks it again, whether or not its first copy was answered", async () => {
+  it("[D9] the session door drops a repeated frame and acks again, whether or not the first copy was answered", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     engine.holdAnswers("task.result");
@@ -105,7 +105,7 @@ describe("work on a live session", () => {
     expect(fixture.metrics.render()).toContain('ws_frame_repeat_total{tenant="default",dir="in"} 2');
   });
 
-  it("[D9] keeps what came too early and processes it in order once the hole is filled", async () => {
+  it("[D9] the session door keeps frames that arrive early and processes them in order once the gap is filled", async () => {
     const { engine } = fixture;
     const { worker } = await join();
 
@@ -120,7 +120,7 @@ describe("work on a live session", () => {
     expect(tasks).toEqual(["r.0", "r.1", "r.2"]);
   });
 
-  it("[D9] resets a session whose hole stays open for 16 s, without processing what lies behind it", async () => {
+  it("[D9] the session door resets a session whose gap stays open for 16 s, without processing the frames after it", async () => {
     const { engine, environment } = fixture;
     const { worker } = await join();
     worker.sendFrame("biz.exec.result", result("r.1"), { seq: 1 });
@@ -137,7 +137,7 @@ describe("work on a live session", () => {
     expect(fixture.metrics.render()).toContain('ws_session_reset_total{tenant="default",code="E.SESSION.GAP"} 1');
   });
 
-  it("[D9] resets a session that sends only what lies beyond the window for 16 s, but not while the engine is what it waits for", async () => {
+  it("[D9] the session door resets a session that sends only frames beyond the window for 16 s, but not while it waits for the engine", async () => {
     await fixture.stop();
     fixture = await openDoorsFixture({ limits: { recvWindow: 2 } });
     const { engine, environment } = fixture;
@@ -162,7 +162,7 @@ describe("work on a live session", () => {
     expect(patient.frames.at(-1)?.type).not.toBe("control.reset");
   });
 
-  it("[D5] sends fence and attempt only to workers that announced that they read them", async () => {
+  it("[D5] a dispatch contains fence and attempt only for workers that announced that they read them", async () => {
     const { engine } = fixture;
     const { worker, session } = await join({ features: [] });
 
@@ -174,7 +174,7 @@ describe("work on a live session", () => {
     expect(Object.keys(payload)).not.toEqual(expect.arrayContaining(["concurrency_key"]));
   });
 
-  it("[D5] reads the fence of a word from the dispatch it points back to, and says null when there is none", async () => {
+  it("[D5] the fence of a result or error is read from the dispatch named in corr, and is null when there is none", async () => {
     const { engine } = fixture;
     const { worker } = await join({ features: [] });
     const bare = {
@@ -207,7 +207,7 @@ describe("work on a live session", () => {
     expect(await engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 42 });
   });
 
-  it("[D6] turns acks into task.ack for exactly the dispatches they newly cover", async () => {
+  it("[D6] a worker's acks become task.ack for exactly the dispatches they newly cover", async () => {
     const { engine } = fixture;
     const { worker, session } = await join();
     engine.emitEffects(...[0, 1, 2, 3].map((n) => sampleDispatch(session, `r.${n}`, 7)));
@@ -226,7 +226,7 @@ describe("work on a live session", () => {
     expect(acked()).toEqual(["r.0", "r.2", "r.1", "r.3"]);
   });
 
-  it("[D6] ends a session that acks what was never sent", async () => {
+  it("[D6] a session that acks a frame that was never sent is reset", async () => {
     const { worker } = await join();
 
     worker.sendFrame("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0 });
@@ -234,7 +234,7 @@ describe("work on a live session", () => {
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.ACK_UNSENT" });
   });
 
-  it("[D17] tells those who announced cancel to stop, under a number of its own, and nobody else", async () => {
+  it("[D17] a stop is sent as a numbered cancel frame to workers that announced cancel, and to no others", async () => {
     const { engine } = fixture;
     const able = await join();
     const plain = await join({ instance: "w-2", features: [] });
@@ -264,7 +264,7 @@ describe("work on a live session", () => {
     expect(engine.commands.filter((command) => command.type === "task.ack")).toEqual([]);
   });
 
-  it("[D16] tells a worker which of the extensions it announced are used here, and tells the others nothing", async () => {
+  it("[D16] the accept lists which of the extensions a worker announced are used, and has no list for workers that announced none", async () => {
     const { worker: able } = await join({ features: ["batch", "telepathy", "fence"] });
     const { worker: plain } = await join({ instance: "w-2", features: [] });
     const acceptOf = (worker: FakeWorker) => worker.frames.find((frame) => frame.type === "control.session.accept")?.payload;
@@ -273,7 +273,7 @@ describe("work on a live session", () => {
     expect(Object.keys(acceptOf(plain) ?? {})).not.toContain("features");
   });
 
-  it("[D16] packs the dispatches of one turn for workers that announced batch, and takes result batches", async () => {
+  it("[D16] the dispatches of one turn are sent as batches to workers that announced batch, and result batches are accepted", async () => {
     const { engine } = fixture;
     const { worker, session } = await join({ features: ["fence", "batch"] });
     engine.holdAnswers("task.result");
@@ -295,7 +295,7 @@ describe("work on a live session", () => {
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 0 });
   });
 
-  it("[D13] is not ended by words nobody knows: they are acked, as not understood when the sender asked", async () => {
+  it("[D13] frames of unknown types do not end a session: they are acked, as not understood when the sender requested an ack", async () => {
     const { engine } = fixture;
     const { worker } = await join();
 
@@ -321,7 +321,7 @@ describe("work on a live session", () => {
     await engine.nextCommand("task.result");
   });
 
-  it("[D13] keeps package events and errors without a task for the log", async () => {
+  it("[D13] package events and errors without a task are logged and acked", async () => {
     const { worker } = await join();
 
     worker.sendWorkFrame("biz.pkg.event", { name: "demo", version: "1.0.0", status: "failed" });
@@ -334,7 +334,7 @@ describe("work on a live session", () => {
     expect(acksOf(worker).at(-1)).toMatchObject({ ack_seq: 1 });
   });
 
-  it("[D18] keeps feedback small: what does not fit is cut and marked", async () => {
+  it("[D18] feedback that is too large is truncated and marked", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     const chunk = (text: string) => ({ channel: "log", text });
@@ -356,7 +356,7 @@ describe("work on a live session", () => {
     expect(JSON.stringify(data).length).toBeLessThan(65_536);
   });
 
-  it("[D1] hands the frames of one chunk of the socket to the engine as one batch", async () => {
+  it("[D1] the session door passes work frames that arrive together to the engine in fewer batches than frames", async () => {
     const { engine } = fixture;
     const { worker } = await join();
     const before = engine.batches.length;

@@ -3,7 +3,7 @@ import { createFakeEnvironment } from "@astraflow/services/testing";
 import { expect, it } from "vitest";
 import { logWorkerEvents } from "./engine-effects.ts";
 
-it("[D50] a worker that is late, lost, strained or full, and one that is well again, is a line in the log with its tenant and id", () => {
+it("[D50] a worker event is logged with its tenant and worker id, at warn for a problem and at info for a recovery", () => {
   const environment = createFakeEnvironment();
   const engineClient = new EngineClient(() => undefined, { report: () => undefined });
   const news = { type: "worker", tenant: "acme", worker: "acme/w/1", event: "worker.liveness" } as const;

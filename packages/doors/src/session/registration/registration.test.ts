@@ -26,7 +26,7 @@ const registrationOf = (more: Record<string, unknown>): Registration => {
 };
 
 describe("what is kept of a worker's introduction", () => {
-  it("[D94] is what the engine is told, not the manifests it was read from", () => {
+  it("[D94] a registration keeps the description that the engine gets, not the manifests it was read from", () => {
     const { packages: _, ...rest } = registerPayload();
     const read = readPayload("v2", "control.register", {
       ...rest,
@@ -46,7 +46,7 @@ describe("what is kept of a worker's introduction", () => {
     expect(JSON.stringify(registration).length).toBeLessThan(2_000);
   });
 
-  it("[D94] holds the attempts it named until the join is stored, and not longer", () => {
+  it("[D94] a registration keeps the running attempts it named until the join is stored, and no longer", () => {
     const running = Array.from({ length: 1_000 }, (_, n) => ({ task_id: `r.${n}`, fence: 1 }));
     const registration = registrationOf({ running });
 
@@ -64,7 +64,7 @@ describe("a worker that says too much of itself", () => {
   const tags = Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`tag-${n}`, "t".repeat(100)]));
   const { capabilities } = registerPayload();
 
-  it("[D94] is refused before the engine hears of it, and where it says so later", async () => {
+  it("[D94] a worker whose description is too large is reset before the engine gets it, at its first register and at a later one", async () => {
     fixture = await openDoorsFixture();
     const early = await fixture.connectWorker();
     early.sendFrame("control.handshake", handshakePayload(), ackRequested);

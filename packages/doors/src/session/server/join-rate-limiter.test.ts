@@ -9,7 +9,7 @@ import { JoinRateLimiter } from "./admission-control.ts";
 import { SessionServer } from "./session-server.ts";
 
 describe("turns of a crowd", () => {
-  it("[D36] are given in order, at once while there is room and never more than the rate in any second", () => {
+  it("[D36] the join rate limiter admits joins in order, at once while there is room and never more than the rate in any second", () => {
     const environment = createFakeEnvironment();
     const limiter = new JoinRateLimiter(200, environment);
     const start = environment.clock.monotonic();
@@ -30,7 +30,7 @@ describe("turns of a crowd", () => {
     expect(limiter.waiting).toBe(0);
   });
 
-  it("[D36] come one by one at a low rate, and cost no wait where nobody else is", () => {
+  it("[D36] the join rate limiter admits joins one by one at a low rate, and without delay where nobody else waits", () => {
     const environment = createFakeEnvironment();
     const limiter = new JoinRateLimiter(2, environment);
     const start = environment.clock.monotonic();
@@ -46,7 +46,7 @@ describe("turns of a crowd", () => {
     expect(given).toEqual([0, 500, 1_000, 3_000]);
   });
 
-  it("[D96] go from tenant to tenant: a crowd of one does not keep the others waiting", () => {
+  it("[D96] the join rate limiter alternates between tenants: many joins of one do not keep the others waiting", () => {
     const environment = createFakeEnvironment();
     const limiter = new JoinRateLimiter(2, environment);
     const given: string[] = [];
@@ -61,7 +61,7 @@ describe("turns of a crowd", () => {
     expect(given).toEqual(["a0", "a1", "b0", "c0", "a2", "b1", "a3", "a4", "a5"]);
   });
 
-  it("[D92] that nobody needs any more cost no time: the next one has them", () => {
+  it("[D92] the join rate limiter spends no time on joins that are no longer needed: the next one takes their turn", () => {
     const environment = createFakeEnvironment();
     const limiter = new JoinRateLimiter(2, environment);
     const start = environment.clock.monotonic();
@@ -116,7 +116,7 @@ describe("a storm of handshakes", () => {
       { tenant: "other", sender: { role: "worker", id: instance } },
     );
 
-  it("[D36] is acked late and in order, never reset; crowds of several tenants keep strangers out", async () => {
+  it("[D36] handshakes above the rate are acked late and in order, never reset; many from several tenants keep new connections out", async () => {
     const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10, unauthenticatedMax: 4 });
     const sockets = Array.from({ length: 6 }, () => new RecordingSocket());
 
@@ -134,7 +134,7 @@ describe("a storm of handshakes", () => {
     expect(sockets.map((socket) => socket.types)).toEqual(sockets.map(() => ["control.ack"]));
   });
 
-  it("[D36] makes what follows the handshake on its socket wait behind its ack, and forgets those who hang up", async () => {
+  it("[D36] frames that follow a waiting handshake are processed after its ack, and a closed socket's handshake is dropped", async () => {
     const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
     const impatient = new RecordingSocket();
@@ -157,7 +157,7 @@ describe("a storm of handshakes", () => {
     expect(gone.sent).toEqual([]);
   });
 
-  it("[D92] is no other than a storm of resumes: each is taken up in its turn", async () => {
+  it("[D92] resumes are rate limited like handshakes: each is processed in its turn", async () => {
     const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     const seats: { session: string; token: string }[] = [];
     for (let n = 0; n < 4; n += 1) {
@@ -201,7 +201,7 @@ describe("a storm of handshakes", () => {
     );
   });
 
-  it("[D92] leaves a resume nothing to take up once its session went on elsewhere or ended while it waited", async () => {
+  it("[D92] a resume that waits for its turn is reset with E.SESSION.UNKNOWN when its worker has sent a new handshake meanwhile", async () => {
     const { sessionServer, environment, engine } = openServer({ handshakesPerSecondMax: 10 });
     const first = sessionServer.acceptSocket(new RecordingSocket());
     first.message(greet("w-1"), false);
@@ -225,7 +225,7 @@ describe("a storm of handshakes", () => {
     expect(late.calls).toContain("close 1011");
   });
 
-  it("[D96] of one tenant keeps no other out, and is sent back without a word where its own line is full", async () => {
+  it("[D96] many handshakes of one tenant keep no other tenant out, and those beyond its own queue are closed without a frame", async () => {
     const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10, unauthenticatedMax: 2 });
     const sockets = Array.from({ length: 5 }, () => new RecordingSocket());
     sockets.slice(0, 4).forEach((socket, n) => {
@@ -244,7 +244,7 @@ describe("a storm of handshakes", () => {
     expect(sockets.map((socket) => socket.types.length)).toEqual([1, 1, 0, 0, 1]);
   });
 
-  it("[D96] leaves room for other tenants among the connections, and gives a place back when a socket is gone", async () => {
+  it("[D96] a tenant at its connection limit is refused while others connect, and a closed socket frees its place", async () => {
     const { sessionServer } = openServer({ connectionsPerTenantMax: 1 });
     const [first, second, other, third] = [
       new RecordingSocket(),
@@ -265,7 +265,7 @@ describe("a storm of handshakes", () => {
     expect(third.types).toEqual(["control.ack"]);
   });
 
-  it("[D92] is not read on while much follows a handshake that waits for its turn, and is read again after it", async () => {
+  it("[D92] a socket is paused while much data follows a handshake that waits for its turn, and is read again after it", async () => {
     const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10 });
     sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
     const socket = new RecordingSocket();

@@ -21,7 +21,7 @@ function openServer() {
 }
 
 describe("the session server", () => {
-  it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
+  it("[D21] the session server takes a session from handshake to accept and to its end over any socket", async () => {
     const { engine, sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
@@ -39,7 +39,7 @@ describe("the session server", () => {
     expect(sessionServer.connections).toBe(0);
   });
 
-  it("[D21] weighs a stranger's bytes, and ends a socket that stays silent for two pings", async () => {
+  it("[D21] the session server limits the bytes of an unauthenticated socket, and terminates a socket that stays silent for two pings", async () => {
     const { environment, sessionServer } = openServer();
     const flood = new RecordingSocket();
     const quiet = new RecordingSocket();
@@ -58,7 +58,7 @@ describe("the session server", () => {
     expect(quiet.calls.at(-1)).toBe("terminate");
   });
 
-  it("[D21] answers pings while the engine answers nothing, except to a peer that does not read", async () => {
+  it("[D21] the session server answers pings without the engine, except to a peer that does not read", async () => {
     const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
@@ -71,7 +71,7 @@ describe("the session server", () => {
     expect(socket.calls).toEqual(["pong"]);
   });
 
-  it("[D21] takes nobody new once it closes, and is closed when the last socket is gone", async () => {
+  it("[D21] the session server accepts no connection once it is closing, and is closed when the last socket is gone", async () => {
     const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
@@ -85,7 +85,7 @@ describe("the session server", () => {
     await expect(closing).resolves.toBeUndefined();
   });
 
-  it("[D27] acks a handshake that a worker of the first generation still repeats from its last socket, before it registers", async () => {
+  it("[D27] the session server acks a handshake that a first-generation worker still repeats from its last socket, before it registers", async () => {
     const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);

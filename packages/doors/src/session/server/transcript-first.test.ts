@@ -14,7 +14,7 @@ describe("one exchange in full with a worker of the first generation", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D27] goes from handshake to result with numbers from 1, fields it knows and no other, and ends a resume with a reset", async () => {
+  it("[D27] a first-generation exchange runs from handshake to result with numbers from 1 and only the fields it knows, and a resume is reset", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker({ dialect: "first" });
 

@@ -15,7 +15,7 @@ describe("the exchange of protocol 1 in the order of its description", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D28] handshake, ack, register, dispatch with the run's number, ack, result, ack, heartbeat", async () => {
+  it("[D28] a protocol 1 exchange runs handshake, ack, register, dispatch with the run's number, ack, result, ack, heartbeat", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker({ dialect: "v1" });
 

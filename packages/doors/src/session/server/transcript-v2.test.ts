@@ -13,7 +13,7 @@ describe("the exchange of protocol 2 in the order of its description", () => {
   });
   afterEach(() => fixture.stop());
 
-  it("[D26] handshake, ack, register with capabilities only, ack, accept with windows, heartbeat, numbered work and its acks", async () => {
+  it("[D26] a protocol 2 exchange runs handshake, ack, register with capabilities only, ack, accept with windows, heartbeat, numbered work and acks", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker();
 

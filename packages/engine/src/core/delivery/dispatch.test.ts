@@ -38,12 +38,12 @@ const inner = node({ ordinal: 2, id: "inner", host: 0, chainIndex: 1 });
 const host = node({ chain: [1, 2] });
 
 describe("what a dispatch says of its chain", () => {
-  it("[E50] agrees with itself for hosts, middlewares and nodes without a chain", () => {
+  it("[E50] the chain metadata of a dispatch is consistent for hosts, middlewares and nodes without a chain", () => {
     expect([0, 1, 2].map((ordinal) => contradictionIn([host, outer, inner], ordinal))).toEqual([null, null, null]);
     expect(contradictionIn([node({})], 0)).toBeNull();
   });
 
-  it("[E75] is never sent where it contradicts itself: no host, another place, a host with a place of its own", () => {
+  it("[E75] a dispatch with contradictory chain metadata is refused: a missing host, a wrong or missing index, a host with an index of its own", () => {
     const flaw = "E.DISPATCH.INVALID_METADATA";
 
     expect(contradictionIn([node({}), node({ ordinal: 1, id: "outer", host: 7, chainIndex: 0 })], 1)).toBe(flaw);
@@ -57,7 +57,7 @@ describe("whose a run is, as its dispatches say", () => {
   const of = (about: object, source = "w-1"): string | undefined =>
     workflowField({ source, about: JSON.stringify(about) } as RunRow).workflow;
 
-  it("[D130] is the workflow it was started from by version or as a draft, never one that a sent definition names", () => {
+  it("[D130] a dispatch names the workflow its run was started from by version or as a draft, never one that a submitted definition names", () => {
     expect(of({ by: "ann", version: 3 })).toBe("w-1");
     expect(of({ by: "ann", version: "draft" })).toBe("w-1");
     expect(of({ by: "ann" })).toBeUndefined();

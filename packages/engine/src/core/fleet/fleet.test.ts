@@ -41,7 +41,7 @@ function fleetWith(held: LeasedAttempt): { fleet: Fleet; connected: ConnectedWor
 }
 
 describe("a hold on the fleet", () => {
-  it("[B42] that waited takes its wait along when a newer attempt takes its place: a worker never gets more than its slots", () => {
+  it("[B42] a newer attempt that replaces a waiting one takes its slot again: a worker never gets more attempts than slots", () => {
     const { fleet, connected } = fleetWith({ ...leasedAttempt(7), isWaiting: false });
     fleet.apply({ type: "wait", worker: connected.worker, task: "r.0", fence: 7, nodeType: "test.step", isWaiting: true });
     expect(usedSlots(connected)).toBe(0);
@@ -50,7 +50,7 @@ describe("a hold on the fleet", () => {
     expect([connected.attempts.size, usedSlots(connected)]).toEqual([1, 1]);
   });
 
-  it("[B21] is dropped under its own fence only: the end of an older attempt frees no slot of the newer", () => {
+  it("[B21] a leased attempt is released under its own fence only: the end of an older attempt frees no slot of the newer", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
 
     fleet.apply({ type: "release", worker: connected.worker, task: "r.0", fence: 6 });
@@ -60,7 +60,7 @@ describe("a hold on the fleet", () => {
     expect(connected.attempts.size).toBe(0);
   });
 
-  it("[B21] is acked under its own fence only: the ack of an older attempt leaves the newer to its deadline", () => {
+  it("[B21] a leased attempt is acked under its own fence only: the ack of an older attempt leaves the newer to its deadline", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
 
     fleet.apply({ type: "ack", worker: connected.worker, task: "r.0", fence: 6, stored: false });
@@ -73,7 +73,7 @@ describe("a hold that waits for what it called", () => {
   const wait = (isWaiting: boolean, fence = 7) =>
     ({ type: "wait", worker: "t1/w", task: "r.0", fence, nodeType: "test.step", isWaiting }) as const;
 
-  it("[B40] takes no slot while it waits, said once or twice, and takes it again after", () => {
+  it("[B40] an attempt that waits for what it called takes no slot, even when the wait is reported twice, and takes it again afterwards", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply(wait(true, 6));
     expect(usedSlots(connected)).toBe(1);
@@ -86,7 +86,7 @@ describe("a hold that waits for what it called", () => {
     expect(usedSlots(connected)).toBe(1);
   });
 
-  it("[B40] leaves nothing behind when it is dropped, and is counted when a worker sits down with it", () => {
+  it("[B40] a waiting attempt is no longer counted after its release, and is counted as waiting when its worker reconnects with it", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply(wait(true));
     fleet.apply({ type: "release", worker: "t1/w", task: "r.0", fence: 7, wasWaiting: true });
@@ -100,7 +100,7 @@ describe("a hold that waits for what it called", () => {
 });
 
 describe("the deadlines of a fleet", () => {
-  it("[B3] name only grants that nobody acked, also where one of the same instant was acked behind one that was not", () => {
+  it("[B3] the fleet's ack deadlines list only unacked grants, also where a later one of the same instant was acked", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply({ type: "grant", worker: connected.worker, attempt: { ...leasedAttempt(8), task: "r.1" } });
     fleet.apply({ type: "ack", worker: connected.worker, task: "r.1", fence: 8, stored: false });
@@ -108,7 +108,7 @@ describe("the deadlines of a fleet", () => {
     expect(fleet.unackedGrants(10_000, 5_000).map(({ task }) => task)).toEqual(["r.0"]);
   });
 
-  it("[B28] of a dispatch that was sent again run from then on, and the first one's are over", () => {
+  it("[B28] the ack deadline of a dispatch that was sent again runs from the second send, and the first deadline no longer counts", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply({ type: "ack", worker: connected.worker, task: "r.0", fence: 7, stored: false });
 
@@ -118,7 +118,7 @@ describe("the deadlines of a fleet", () => {
     expect(fleet.unackedGrants(14_000, 5_000)).toMatchObject([{ task: "r.0", at: 9_000 }]);
   });
 
-  it("[B28] wake the engine for what is to be asked, once", () => {
+  it("[B28] the fleet's deadlines wake the engine once for an attempt that has to be rechecked", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     const held = new Map([["r.0", { ...leasedAttempt(7), acked: true, stored: true, recheckFrom: 500 }]]);
     fleet.apply({ type: "connect", connected: { ...connected, session: "s2", attempts: held } });

@@ -25,7 +25,7 @@ const found = (params: unknown, policy: object = {}) =>
   resourceRefsOf(node(policy), JSON.stringify(params)).map(({ resource }) => resource);
 
 describe("references to resources", () => {
-  it("[P15] are found wherever they stand, each once, authored ones first", () => {
+  it("[P15] references to resources are found anywhere in the parameters, each once, after those in the node's policy", () => {
     const at = (resourceId: string) => ({ resourceRef: { resourceId } });
 
     expect(found({ a: at("one"), b: [{ c: at("two") }, at("one")] }, { resourceRefs: [{ resourceId: "zero" }] })).toEqual([
@@ -37,7 +37,7 @@ describe("references to resources", () => {
     expect(resourceRefsOf(node({ resourceRefs: [{ resourceId: "zero" }] }), null)).toHaveLength(1);
   });
 
-  it("[P15] are read in both spellings of the wire, and what is no reference is none", () => {
+  it("[P15] references to resources are read in both spellings, and malformed ones are ignored", () => {
     const said = {
       resource_id: "r",
       worker_name: "w",
@@ -55,7 +55,7 @@ describe("references to resources", () => {
     expect(found({ text: 'says "resourceRef" and means nothing' })).toEqual([]);
   });
 
-  it("[P15] are bounded, however many and however deep", () => {
+  it("[P15] references to resources are limited in number, and are found however deep or far back they are in the parameters", () => {
     const many = Array.from({ length: refsMax + 50 }, (_, at) => ({ resourceRef: { resourceId: `r${at}` } }));
     const deep = `${"[".repeat(5_000)}{"resourceRef":{"resourceId":"deep"}}${"]".repeat(5_000)}`;
     const long = [...Array.from({ length: 300_000 }, () => 0), { resourceRef: { resourceId: "last" } }];

@@ -65,7 +65,7 @@ const taskEvents: { [T in TaskTransition["type"]]: Extract<TaskTransition, { typ
 };
 
 describe("the table of task moves", () => {
-  it("[M1] makes exactly the moves it names, in every phase", () => {
+  it("[M1] a task makes exactly the moves that its table names, in every phase", () => {
     const events = Object.values(taskEvents).flat() as TaskTransition[];
 
     const walked = walk(taskMoves, events, (phase, event) => stepTask(inPhase(phase), event, 100));
@@ -74,7 +74,7 @@ describe("the table of task moves", () => {
     expect(walked.refusals).toEqual(new Set(["E.TASK.MOVE_REFUSED"]));
   });
 
-  it("[M1] reaches every phase it names", () => {
+  it("[M1] a task's moves reach every phase that its table names", () => {
     for (const [phase, moves] of Object.entries(taskMoves) as [TaskRow["phase"], Record<string, readonly string[]>][])
       for (const [type, targets] of Object.entries(moves)) {
         const reached = new Set(
@@ -86,14 +86,14 @@ describe("the table of task moves", () => {
       }
   });
 
-  it("[M2] lets nothing out of an end", () => {
+  it("[M2] a task that has ended makes no further move", () => {
     for (const phase of ["succeeded", "failed", "cancelled", "skipped"] as const) {
       expect(isEnded(inPhase(phase))).toBe(true);
       expect(taskMoves[phase]).toEqual({});
     }
   });
 
-  it("[M3] raises the fence whenever the holder changes, and only then", () => {
+  it("[M3] a task's fence rises whenever its holder changes, and only then", () => {
     const fenceAfter = (phase: TaskRow["phase"], event: TaskTransition) => (stepTask(inPhase(phase), event, 3) as TaskRow).fence;
 
     expect(fenceAfter("ready", taskEvents.grant[0] as TaskTransition)).toBe(8);
@@ -104,7 +104,7 @@ describe("the table of task moves", () => {
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
-  it("[M4] counts a delivery in the grant itself, and forgets the count only when the worker has spoken", () => {
+  it("[M4] a task's delivery count rises with each grant, stays on a requeue and is reset only by a retry", () => {
     const granted = stepTask(
       sampleTask("r.0", { phase: "ready", deliveries: 3 }),
       taskEvents.grant[0] as TaskTransition,
@@ -116,7 +116,7 @@ describe("the table of task moves", () => {
     expect([granted.deliveries, back.deliveries, retried.deliveries]).toEqual([4, 4, 0]);
   });
 
-  it("[M5] shows an attempt as granted, acked, ended or revoked, and lets it make exactly the moves of its own table", () => {
+  it("[M5] an attempt is granted, acked, ended or revoked, and makes exactly the moves of its own table", () => {
     const rows: Record<TaskAttemptPhase, TaskRow> = {
       granted: task,
       acked: { ...task, acked: true },
@@ -146,7 +146,7 @@ const runEvents: RunTransition[] = [
 ];
 
 describe("the table of run moves", () => {
-  it("[M6] makes exactly the moves it names, in every phase, and lets nothing out of an end", () => {
+  it("[M6] a run makes exactly the moves that its table names, in every phase, and none once it has ended", () => {
     const walked = walk(runMoves, runEvents, (phase, event) => stepRun(sampleRun("r", { phase, open: 2 }), event, 100));
 
     expect(walked.wrong).toEqual([]);
@@ -157,7 +157,7 @@ describe("the table of run moves", () => {
     }
   });
 
-  it("[M6] closes as the verdict says", () => {
+  it("[M6] a run closes with the phase of its verdict", () => {
     for (const verdict of ["failed", "cancelled"] as const)
       expect(stepRun(sampleRun("r", { phase: "ending", verdict }), { type: "close" }, 9)).toMatchObject({
         phase: verdict,
@@ -183,14 +183,14 @@ const workerEvents: WorkerTransition[] = [
 ];
 
 describe("the tables of boots and liveness", () => {
-  it("[M7] makes exactly the moves it names, in every phase", () => {
+  it("[M7] a worker makes exactly the moves that its table names, in every phase", () => {
     const walked = walk(workerMoves, workerEvents, (phase, event) => stepWorker(sampleWorker("t/w", { phase }), event, 100));
 
     expect(walked.wrong).toEqual([]);
     expect(walked.refusals).toEqual(new Set(["E.SESSION.STALE_BINDING"]));
   });
 
-  it("[M7] raises the epoch with every join and renews the lease with every beat", () => {
+  it("[M7] a worker's epoch rises with every join, and its lease is renewed with every heartbeat", () => {
     expect(stepWorker(worker, workerEvents[0] as WorkerTransition, 100)).toMatchObject({ epoch: 4, due: 130, phase: "online" });
     expect(stepWorker(worker, { type: "beat", leaseMs: 30, condition: "{}" }, 100)).toMatchObject({
       epoch: 3,
@@ -199,7 +199,7 @@ describe("the tables of boots and liveness", () => {
     });
   });
 
-  it("[M8] judges a session by whole periods missed: 1 warn, 2 degraded, 3 unhealthy, each one step of its table", () => {
+  it("[M8] a session's liveness follows the whole periods missed: 1 warn, 2 degraded, 3 unhealthy, each one step of its table", () => {
     const seen = [0, 9_999, 10_000, 19_999, 20_000, 30_000, 300_000].map((ms) => livenessAfter(ms, 10_000));
 
     expect(seen).toEqual(["fresh", "fresh", "warn", "warn", "degraded", "unhealthy", "unhealthy"]);

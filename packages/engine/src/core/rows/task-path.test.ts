@@ -9,21 +9,21 @@ describe("task paths", () => {
     ["5~3", { ordinal: 5, call: 3, iteration: null }, "", "5"],
     ["5~1*0", { ordinal: 5, call: 1, iteration: 0 }, "", "5"],
     ["4*2/5~11*20/8", { ordinal: 8, call: null, iteration: null }, "4*2/5~11*20", "4*2/5~11*20/8"],
-  ] as const)("[E40] reads %s", ([slot, step, scope, logical]) => {
+  ] as const)("[E40] the task path %s is parsed into its last step, scope and logical path", ([slot, step, scope, logical]) => {
     expect(lastStep(slot)).toEqual(step);
     expect(scopeOf(slot)).toBe(scope);
     expect(logicalPath(slot)).toBe(logical);
     expect(taskPathOf({ run: "r-1", id: `r-1.${slot}` })).toBe(slot);
   });
 
-  it("[E40] names the iterations and containers around a path, innermost first", () => {
+  it("[E40] the iterations and containers around a task path are listed innermost first", () => {
     expect(enclosingPaths("4")).toEqual([]);
     expect(enclosingPaths("4*2")).toEqual(["4"]);
     expect(enclosingPaths("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
     expect(containerPath("4*2/5~11*20")).toBe("4*2/5~11");
   });
 
-  it("[E40] finds everything inside a frame or a container together in the order of ids, and nothing else", () => {
+  it("[E40] the tasks inside an iteration or a container form one range in the order of ids, with nothing else in it", () => {
     const slots = [
       "1",
       "1*0",

@@ -20,11 +20,11 @@ const full: WorkerCondition = {
 };
 
 describe("a worker's condition", () => {
-  it("[B33] comes back as it was written", () => {
+  it("[B33] a worker's condition is read back as it was written", () => {
     expect(readCondition(writeCondition(full))).toEqual(full);
   });
 
-  it("[B33] of an older version's row, or one that cannot be read, says nothing", () => {
+  it("[B33] a worker's condition from an older version's row, or one that cannot be read, has only default values", () => {
     const nothing = {
       healthy: true,
       strain: null,
@@ -40,7 +40,7 @@ describe("a worker's condition", () => {
       expect(readCondition(text)).toEqual(nothing);
   });
 
-  it("[B33] never outgrows its bound: the vitals go first, then the oldest boots, and the session stays", () => {
+  it("[B33] a worker's condition never exceeds its size limit: vitals are dropped first, then the oldest boots, and the session stays", () => {
     const talkative = { ...full, vitals: { text: "ü".repeat(conditionBytesMax) } };
     const named = { ...full, formerBoots: ["new", "x".repeat(conditionBytesMax)] };
 
@@ -49,7 +49,7 @@ describe("a worker's condition", () => {
     expect(readCondition(writeCondition(named))).toMatchObject({ formerBoots: ["new"], session: "s" });
   });
 
-  it("[B82] keeps every command that a worker may owe an answer for, and of which clones was said, beside vitals of any size", () => {
+  it("[B82] a worker's condition keeps all commands that await an answer and the clones already reported, whatever the size of its vitals", () => {
     const orders = Array.from({ length: 32 }, (_, at) => ({
       id: `c-${at}`,
       order: { type: "pkg.install" as const, name: `p-${at}`, version: "1.0.0", sha256: "0".repeat(30) },
@@ -60,12 +60,12 @@ describe("a worker's condition", () => {
     expect(readCondition(writeCondition(busy))).toEqual({ ...busy, vitals: null });
   });
 
-  it("[B33] takes for vitals only the text of an object", () => {
+  it("[B33] a worker's vitals are read only from the JSON text of an object", () => {
     expect(readVitals('{"a":1}')).toEqual({ a: 1 });
     for (const text of ["[1]", "1", "nonsense"]) expect(readVitals(text)).toBeNull();
   });
 
-  it("[B35] remembers the last four boots before the present one, each once", () => {
+  it("[B35] a worker's condition keeps the last four boots before the present one, each once", () => {
     let known = readCondition("{}");
     for (const [former, boot] of [
       ["b1", "b2"],

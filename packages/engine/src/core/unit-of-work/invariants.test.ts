@@ -29,12 +29,12 @@ function rewrite(before: TaskRow, change: Partial<RowColumns<TaskRow>>, checksFe
 }
 
 describe("what a turn may write", () => {
-  it("[U16] refuses counts below zero", () => {
+  it("[U16] the unit of work refuses to write counts below zero", () => {
     expect(() => workWith([run]).put({ ...run, open: -1 })).toThrow(InvariantBroken);
     expect(rewrite(leased, { needs: -1 })).toThrow("open count");
   });
 
-  it("[U19] refuses a phase that the table does not lead to, although no transition was asked", () => {
+  it("[U19] the unit of work refuses to write a phase that the move table does not allow, even without a transition", () => {
     expect(rewrite(leased, { phase: "waiting", fence: 8 })).toThrow("legal move");
     expect(rewrite(sampleTask(leased.id, { phase: "succeeded" }), { phase: "leased", fence: 8 })).toThrow("legal move");
     expect(rewrite(leased, { phase: "succeeded" })).not.toThrow();
@@ -43,14 +43,14 @@ describe("what a turn may write", () => {
     expect(() => ended.put(run)).toThrow("legal move");
   });
 
-  it("[U20] refuses a fence that falls, or stays while the holder changes; the mutant alone may", () => {
+  it("[U20] the unit of work refuses a fence that falls, or that stays while the holder changes, except in the forgetsFence mutant", () => {
     expect(rewrite(leased, { fence: 6 })).toThrow("fence rises");
     expect(rewrite(leased, { phase: "ready", worker: null })).toThrow("fence rises");
     expect(rewrite(leased, { phase: "ready", worker: null, fence: 8 })).not.toThrow();
     expect(rewrite(leased, { phase: "ready", worker: null }, false)).not.toThrow();
   });
 
-  it("[U17] refuses a row under another root, and a task of a run that does not exist", () => {
+  it("[U17] the unit of work refuses a row under another root, and a task of a run that does not exist", () => {
     const moved = workWith([run, leased]);
     moved.task(leased.id);
     moved.put({ ...leased, run: "r-2" });
@@ -61,7 +61,7 @@ describe("what a turn may write", () => {
     expect(() => orphan.changeSets()).toThrow("change set has its root");
   });
 
-  it("[U18] refuses rows and facts of two tenants in one change set", () => {
+  it("[U18] the unit of work refuses rows and facts of two tenants in one change set", () => {
     const work = workWith([run]);
     work.savepoint();
     work.put(run);
@@ -75,7 +75,7 @@ describe("what a turn may write", () => {
     expect(() => facts.changeSets()).toThrow("one tenant");
   });
 
-  it("[U18] keeps rows of two tenants apart that no command brought together", () => {
+  it("[U18] the unit of work puts rows of two tenants into separate change sets when no command connects them", () => {
     const work = workWith([run]);
     for (const row of [run, { kind: "key", id: "other/k", limit: 1, holders: [], due: null } as const]) {
       work.savepoint();
@@ -84,7 +84,7 @@ describe("what a turn may write", () => {
     expect(work.changeSets().units).toHaveLength(2);
   });
 
-  it("[U18] builds change sets without tying the run of a queued task to the last command of the turn", () => {
+  it("[U18] the unit of work builds change sets without tying the run of a queued task to the last command of the turn", () => {
     const queued = sampleTask("r-1.0", { phase: "ready", line: "r|route-1" });
     const work = workWith([run]);
     for (const row of [run, queued, { ...queued, id: "r-2.0", run: "r-2" }, sampleRun("r-2", { tenant: "other" })]) {
@@ -104,11 +104,11 @@ describe("what a turn may read", () => {
     ...(Object.keys(workerMoves) as WorkerPhase[]).map((phase) => sampleWorker("acme/w", { phase })),
   ];
 
-  it("[U22] takes rows of every phase whose fields fit it", () => {
+  it("[U22] the row check accepts rows of every phase whose fields fit the phase", () => {
     expect(allPhases.map(findMisfit)).toEqual(allPhases.map(() => null));
   });
 
-  it("[U22] refuses a row that lacks what its phase requires, or has what its phase excludes", () => {
+  it("[U22] the unit of work refuses to read a row that lacks what its phase requires, or has what its phase excludes", () => {
     const damaged = [
       withColumns<TaskRow>(leased, { worker: null }),
       withColumns<TaskRow>(leased, { line: "r|x" }),

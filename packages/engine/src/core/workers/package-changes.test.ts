@@ -7,7 +7,7 @@ const after = (...packages: WorkerDescription["packages"]) => ({ packages }) as 
 const before = (...packages: WorkerDescription["packages"]) => JSON.stringify({ packages });
 
 describe("what changed between two announcements", () => {
-  it("[A311] is each package that came, changed its state or went, by name and version, and nothing else", () => {
+  it("[A311] packageChanges lists each package that was added, changed its status or was removed, by name and version, and nothing else", () => {
     const had = before(pkg("a"), pkg("b"), pkg("c"), pkg("d"));
 
     expect(packageChanges(had, after(pkg("a"), pkg("b", "2.0.0"), pkg("c", "1.0.0", "failed"), pkg("e")))).toEqual({
@@ -22,7 +22,7 @@ describe("what changed between two announcements", () => {
     expect(packageChanges(had, after(pkg("d"), pkg("c"), pkg("b"), pkg("a")))).toEqual({});
   });
 
-  it("[A311] of a worker that nothing was known of is all that it has", () => {
+  it("[A311] packageChanges lists all packages of a worker that was not known before", () => {
     expect(packageChanges("{}", after(pkg("a")))).toEqual({ changed: [pkg("a")] });
     expect(packageChanges("{}", after())).toEqual({});
   });

@@ -7,7 +7,7 @@ import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./run-bod
 describe("bodies", () => {
   const start = { workflow: sample, clientId: "c-1", priority: 0, timeoutMs: 1_000 };
 
-  it("[C15] of a start are read with their workflow, unknown keys dropped", () => {
+  it("[C15] a run start request is read with its workflow, and unknown keys are dropped", () => {
     expect(readRunStartRequest({ ...start, tenant: "other", status: "succeeded" })).toEqual(start);
   });
 
@@ -18,11 +18,14 @@ describe("bodies", () => {
     [{ ...start, workflow: undefined }, "E.REQUEST.INVALID"],
     [{ ...start, workflow: { ...sample, nodes: [] } }, "E.WORKFLOW.INVALID"],
     [[], "E.REQUEST.INVALID"],
-  ])("[C15] of a start that are wrong say whether the request or the workflow is (case %#)", (body, code) => {
-    expect(readRunStartRequest(body)).toMatchObject({ code });
-  });
+  ])(
+    "[C15] the fault code of an invalid run start request shows whether the request or the workflow is wrong (case %#)",
+    (body, code) => {
+      expect(readRunStartRequest(body)).toMatchObject({ code });
+    },
+  );
 
-  it("[C15] of a run show dispatches that wait for their acknowledgement, and skipped nodes", () => {
+  it("[C15] a run body shows dispatches that wait for their ack, and skipped nodes", () => {
     const run: Run = {
       runId: "r-1",
       status: "running",
@@ -49,7 +52,7 @@ describe("bodies", () => {
     expect(reader.read({ ...run, status: "skipped" })).toMatchObject({ details: { path: "run.status" } });
   });
 
-  it("[C15] of an error are what a fault turns into", () => {
+  it("[C15] an error body is what a fault is serialized to", () => {
     const reader = createSchemaReader(ErrorSchema, { code: "E.INTERNAL", subject: "error", unknownKeys: "refuse" });
     const body = { ...fault("E.NOT_FOUND", "no run r-1", { runId: "r-1" }).toJSON(), requestId: "q-1" };
 

@@ -24,7 +24,7 @@ const showLedgerPage = (script: ObservationScript, from: number, to: number, fig
 const zeroFigures = { accepted: 0, finished: 0, open: 0, attempts: 0, repeated: 0, refusedLate: 0, lost: 0, twice: 0 };
 
 describe("ledger", () => {
-  it("[X74] finds a run whose figures are not those of the log, or that know less than has started", () => {
+  it("[X74] the ledger checker finds a run whose figures are not those of the log, or count less than has started", () => {
     expect(passesChecker(showRunLedger(endedRun()), "ledger")).toBe(true);
     expect(violationOf(showRunLedger(endedRun(), { ...balancedFigures, attempts: 1 }), "ledger")).toContain(
       "attempts 1 in its ledger; the log has 2",
@@ -34,14 +34,14 @@ describe("ledger", () => {
     expect(violationOf(unheard, "ledger")).toContain("handlers of 2 tasks started");
   });
 
-  it("[X74] finds an ended run of which something is open, lost or was ended twice", () => {
+  it("[X74] the ledger checker finds an ended run of which something is open, lost or was ended twice", () => {
     for (const wrong of [{ open: 1 }, { lost: 1 }, { twice: 1 }])
       expect(violationOf(showRunLedger(endedRun(), { ...balancedFigures, ...wrong }), "ledger")).toContain(
         "is succeeded with accepted 1, finished 1",
       );
   });
 
-  it("[X74] finds stretches that leave a gap or do not add up to all runs", () => {
+  it("[X74] the ledger checker finds ledger pages that leave a gap or do not add up to all runs", () => {
     const end = (script: ObservationScript) => script.phase("converged", true).phase("end");
     const half = { ...zeroFigures, accepted: 1, attempts: 1 };
     const rest = { ...zeroFigures, finished: 1, attempts: 1, repeated: 1 };

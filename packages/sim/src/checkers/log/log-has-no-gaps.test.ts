@@ -5,7 +5,7 @@ const entry = (position: number, type = "run.created", subject = "run/r1") => ({
 const page = (items: ReturnType<typeof entry>[], next: number, head = next) => ({ items, next, head, floor: 0 });
 
 describe("positions of the log", () => {
-  it("[X37] finds a gap, and a cursor that jumps over something", () => {
+  it("[X37] the positions checker finds a gap in the log, and a cursor that skips something", () => {
     expect(
       passesChecker(
         new ObservationScript().tail(0, page([entry(1), entry(2)], 2)).tail(2, page([entry(3)], 3), "s2"),
@@ -21,7 +21,7 @@ describe("positions of the log", () => {
     );
   });
 
-  it("[X37] finds a position that shows something else to another reader, and a log that shrinks", () => {
+  it("[X37] the positions checker finds a position that shows something else to another reader, and a log that shrinks", () => {
     const first = () => new ObservationScript().tail(0, page([entry(1)], 1));
 
     expect(violationOf(first().tail(0, page([entry(1, "run.started")], 1), "s2"), "positions")).toContain("position 1 of t1 was");
@@ -32,7 +32,7 @@ describe("positions of the log", () => {
     );
   });
 
-  it("[X37] finds facts of one run that are not those of the whole log", () => {
+  it("[X37] the positions checker finds facts of one run that are not those of the whole log", () => {
     const run = (items: object[], nextCursor: string) => ({ status: 200, body: { items, nextCursor, asOf: 3 } });
     const log = () =>
       new ObservationScript().tail(0, page([entry(1), entry(2, "worker.joined", "worker/t1/w1"), entry(3, "run.started")], 3));

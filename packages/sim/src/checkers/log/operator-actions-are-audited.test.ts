@@ -8,7 +8,7 @@ const auditEntry = (script: ObservationScript, outcome = "ok", by: string | null
 const runStarted = () => new ObservationScript().start("r1").created("r1");
 
 describe("audit", () => {
-  it("[X66] finds an order that was answered and left no entry, or one with another outcome", () => {
+  it("[X66] the audit checker finds an operator action that was answered and left no entry, or one with another outcome", () => {
     expect(passesChecker(auditEntry(skipNode(runStarted())).read(), "audit")).toBe(true);
     expect(violationOf(skipNode(runStarted()).read().read(), "audit")).toContain(
       "was answered with ok, and the audit says nothing",
@@ -18,7 +18,7 @@ describe("audit", () => {
     expect(violationOf(auditEntry(refused()).read(), "audit")).toContain("answered with E.TASK.ENDED, and the audit says ok");
   });
 
-  it("[X66] finds an entry that nobody asked for, or that names nobody", () => {
+  it("[X66] the audit checker finds an entry that nobody requested, or that names nobody", () => {
     expect(violationOf(auditEntry(runStarted()).read(), "audit")).toContain("asked 0 times");
     expect(violationOf(auditEntry(skipNode(runStarted()), "ok", null).read(), "audit")).toContain("nobody is named");
     const gone = () =>
@@ -30,7 +30,7 @@ describe("audit", () => {
     expect(passesChecker(auditEntry(skipNode(gone())).read(), "audit")).toBe(true);
   });
 
-  it("[X77] finds what a worker was told and that is not there: kicks, packages, and what it was to leave to another, refused or not", () => {
+  it("[X77] the audit checker finds a missing or wrong entry for a worker command: kick, package or rebind, refused or not", () => {
     const tell = (type: string, status: number, body: object) =>
       new ObservationScript().exchange(
         "commandWorker",
@@ -54,7 +54,7 @@ describe("audit", () => {
     );
   });
 
-  it("[X77] runs that are rebound because their worker was told to leave them are asked for by that", () => {
+  it("[X77] the audit checker takes the rebind of a run as requested when its worker got a rebind command", () => {
     const leave = new ObservationScript().exchange(
       "commandWorker",
       { params: { workerName: "w1" }, body: JSON.stringify({ type: "rebind", queue: "worker.w2" }) },

@@ -5,7 +5,7 @@ const runningRun = () =>
   new ObservationScript().start("r1").created("r1").joined("w1").commit(["run/r1", "run.started"]).granted("r1.0", "w1", 10);
 
 describe("reads and the log", () => {
-  it("[X38] compares a run's page with what the log tells up to the position the page is true at", () => {
+  it("[X38] the reads checker compares a run's page with the log up to the position the page is true at", () => {
     const shown = (status: string, node: object, asOf?: number) =>
       runningRun()
         .show("r1", status, [{ ...node }], asOf === undefined ? {} : { asOf })
@@ -23,7 +23,7 @@ describe("reads and the log", () => {
     expect(violationOf(shown("queued", running), "reads")).toContain("the log says started");
   });
 
-  it("[X38] lists are held to the same, and a page is judged once the log is known that far", () => {
+  it("[X38] the reads checker checks lists likewise, and judges a page once the log is known that far", () => {
     const list = (status: string, asOf: number) =>
       runningRun()
         .exchange(

@@ -9,7 +9,7 @@ const readSnapshot = (script: ObservationScript, body: object, status = 200, at 
   script.exchange("readMoment", { params: { runId: "r1" }, query: { at }, on: "s2" }, { status, body });
 
 describe("moments", () => {
-  it("[X73] finds a run, and a node, that a later read of the moment shows otherwise", () => {
+  it("[X73] the moments checker finds a run, and a node, that a later read of the same position shows differently", () => {
     const was = runView([nodeView("running", { fence: 2 })]);
 
     expect(passesChecker(readSnapshot(runShown(was), { ...was, at: 2 }), "moments")).toBe(true);
@@ -22,7 +22,7 @@ describe("moments", () => {
     );
   });
 
-  it("[X73] finds a moment that is refused, or is another than was asked for", () => {
+  it("[X73] the moments checker finds a past state that is refused, or is of another position than requested", () => {
     const was = runView([nodeView("running")]);
 
     expect(violationOf(readSnapshot(runShown(was), { error: "E.NOT_FOUND" }, 404), "moments")).toContain(
@@ -32,7 +32,7 @@ describe("moments", () => {
     expect(readSnapshot(runShown(was), { error: "E.OVERLOADED" }, 503).runChecker("moments").saw).toBe(0);
   });
 
-  it("[X73] leaves out what the log does not tell: what a node has given so far, whether an artifact can still be had, names", () => {
+  it("[X73] the moments checker ignores what the log does not record: partial results, whether an artifact still exists, names", () => {
     const artifact = { resourceId: "a", status: "ready", workerName: "old" };
     const was = runView([
       nodeView("running", { result: { part: 1 }, state: { stage: "running", worker: "old" }, artifacts: [artifact] }),

@@ -10,7 +10,7 @@ const showCommand = (script: ObservationScript, status: string, asOf: number) =>
 const endWorld = (script: ObservationScript) => script.phase("converged", true).phase("end");
 
 describe("commands", () => {
-  it("[X75] finds an order that never ends, also where its answer was lost, and one that ends twice", () => {
+  it("[X75] the commands checker finds a command that never ends, also where its answer was lost, and one that ends twice", () => {
     const unheard = () =>
       new ObservationScript()
         .joined("w1")
@@ -27,7 +27,7 @@ describe("commands", () => {
     );
   });
 
-  it("[X75] finds a document that says otherwise than the log as of its position", () => {
+  it("[X75] the commands checker finds a command document that differs from the log as of its position", () => {
     expect(
       passesChecker(
         showCommand(endCommand(showCommand(acceptCommand(new ObservationScript()), "sent", 0)), "acked", 1),
@@ -42,7 +42,7 @@ describe("commands", () => {
     ).toContain("the log says failed");
   });
 
-  it("[X75] finds two orders under one key", () => {
+  it("[X75] the commands checker finds two commands under one idempotency key", () => {
     expect(passesChecker(acceptCommand(acceptCommand(new ObservationScript(), "c1", "k"), "c1", "k"), "commands")).toBe(true);
     expect(violationOf(acceptCommand(acceptCommand(new ObservationScript(), "c1", "k"), "c2", "k"), "commands")).toContain(
       "stands for command t1 c1 and for t1 c2",

@@ -6,7 +6,7 @@ const result = { task_id: "r1.0", fence: 10, status: "SUCCEEDED", result: {} };
 const register = { capabilities: { features: [] } };
 
 describe("durable before said", () => {
-  it("[X27] finds a start, a cancel or a drain that was answered and that a later reading of the log does not tell of", () => {
+  it("[X27] the durable checker finds an answered start, cancel or drain that a later read of the log does not contain", () => {
     expect(violationOf(new ObservationScript().start("r1").read(), "durable")).toContain("the start of run r1 was answered");
     const cancelled = () => grantedRun().exchange("cancelRun", { params: { runId: "r1" } }, { status: 202, body: {} });
     expect(violationOf(cancelled().read(), "durable")).toContain("the cancellation of run r1 was answered");
@@ -18,7 +18,7 @@ describe("durable before said", () => {
     expect(passesChecker(contested.read(), "durable")).toBe(true);
   });
 
-  it("[X27] finds a session or a dispatch that left before it was committed", () => {
+  it("[X27] the durable checker finds a session or a dispatch that was sent before it was committed", () => {
     const accept = (script: ObservationScript, connection = "c1") =>
       script.sendToWorker("w1", connection, "control.session.accept", { session_id: "s" });
     const dispatch = (fence: number) =>
@@ -34,7 +34,7 @@ describe("durable before said", () => {
     expect(violationOf(dispatch(11).read(), "durable")).toContain("the log has no such grant");
   });
 
-  it("[X27] finds a result that was acked while the log still shows the attempt running", () => {
+  it("[X27] the durable checker finds a result that was acked while the log still shows the attempt running", () => {
     const acked = () =>
       grantedRun()
         .sendToScheduler("w1", "c1", "control.register", register)
@@ -51,7 +51,7 @@ describe("durable before said", () => {
     expect(passesChecker(acked().sendToScheduler("w1", "c2", "control.register", register).read(), "durable")).toBe(true);
   });
 
-  it("[X27] a reading that began before the answer proves nothing", () => {
+  it("[X27] the durable checker concludes nothing from a read of the log that began before the answer", () => {
     const about = { call: 99, caller: "tail", scheduler: "s1", tenant: "t1", route: "tailLog" };
     const page = { items: [], next: 0, head: 0, floor: 0 };
     const script = new ObservationScript()

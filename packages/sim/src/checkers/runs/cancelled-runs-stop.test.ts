@@ -7,7 +7,7 @@ const stopHandler = (script: ObservationScript) =>
   script.commitTaskFact("r1.0", "task.cancelled", { fence: 10, worker: "t1/w1" }).commit(["run/r1", "run.cancelled"]);
 
 describe("cancel", () => {
-  it("[X30] finds a cancelled run of which something is granted or succeeds, or that ends otherwise", () => {
+  it("[X30] the cancel checker finds a cancelled run of which something is granted or succeeds, or that ends in another state", () => {
     expect(passesChecker(stopHandler(cancelledRun()).read(), "cancel")).toBe(true);
     expect(violationOf(cancelledRun().commitTaskFact("r1.0", "task.succeeded", { fence: 10 }).read(), "cancel")).toContain(
       "run r1 was being cancelled",
@@ -18,7 +18,7 @@ describe("cancel", () => {
     );
   });
 
-  it("[X30] finds a handler that was never told that its attempt is over", () => {
+  it("[X30] the cancel checker finds a handler that was never notified that its attempt is over", () => {
     const running = () =>
       stopHandler(cancelledRun().handler("starts", "w1", "r1.0", 10))
         .read()

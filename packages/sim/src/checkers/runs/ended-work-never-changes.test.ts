@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ObservationScript, passesChecker, violationOf } from "../testing/observation-script.ts";
 
 describe("terminal for ever", () => {
-  it("[X25] finds an ended run or node that a later read shows changed", () => {
+  it("[X25] the terminal checker finds an ended run or node that a later read shows changed", () => {
     const script = () => new ObservationScript().start("r1").show("r1", "succeeded", [{ status: "succeeded", result: { a: 1 } }]);
 
     expect(
@@ -16,7 +16,7 @@ describe("terminal for ever", () => {
     );
   });
 
-  it("[X25] what an ended node left with its worker may end later", () => {
+  it("[X25] the terminal checker lets the artifacts that an ended node left with its worker end later", () => {
     const left = (artifact: object) => [{ status: "succeeded", artifacts: [{ resourceId: "blob", type: "blob", ...artifact }] }];
     const script = () => new ObservationScript().start("r1").show("r1", "succeeded", left({}));
 
@@ -26,7 +26,7 @@ describe("terminal for ever", () => {
     );
   });
 
-  it("[X25] a run that goes on may change, and a read asked for before the end was seen may show the past", () => {
+  it("[X25] the terminal checker lets an open run change, and a read requested before the end was seen show the past", () => {
     const script = new ObservationScript()
       .start("r1")
       .show("r1", "running", [{ status: "running" }])

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ObservationScript, passesChecker, violationOf } from "../testing/observation-script.ts";
 
 describe("soundness", () => {
-  it("[X35] finds a process that spins, throws or sets a unit aside", () => {
+  it("[X35] the soundness checker finds a process that is observed as broken, such as one that spins", () => {
     expect(passesChecker(new ObservationScript(), "soundness")).toBe(true);
     const script = new ObservationScript().observe({
       kind: "broken",

@@ -9,7 +9,7 @@ const listRuns = (items: object[], query = {}) =>
 const runView = (runId: string, status = "queued") => ({ runId, status, clientId: runId });
 
 describe("conservation", () => {
-  it("[X31] finds a run that is listed twice, listed unasked for, or listed under another state", () => {
+  it("[X31] the conservation checker finds a run that is listed twice, listed but never requested, or listed under another state", () => {
     expect(passesChecker(listRuns([runView("r1"), runView("r2")]), "conservation")).toBe(true);
     expect(violationOf(listRuns([runView("r1"), runView("r1")]), "conservation")).toContain("shows a run twice");
     expect(violationOf(listRuns([runView("r3")]), "conservation")).toContain("run r3 is listed and was never requested");
@@ -18,7 +18,7 @@ describe("conservation", () => {
     );
   });
 
-  it("[X31] finds a run whose nodes are not those of its definition, or do not add up to its state", () => {
+  it("[X31] the conservation checker finds a run whose nodes are not those of its definition, or do not add up to its state", () => {
     const run = (status: string, ...states: string[]) =>
       new ObservationScript().start("r1", [{}, {}]).show(
         "r1",

@@ -6,7 +6,7 @@ const taskEnded = (task: string, worker = "w1") =>
   [`run/${task.slice(0, -2)}`, "task.succeeded", { task, worker: `t1/${worker}` }] as const;
 
 describe("once", () => {
-  it("[X24] finds a second end of a task or a run", () => {
+  it("[X24] the once checker finds a second end of a task or a run", () => {
     const script = () => new ObservationScript().start("r1").created("r1").commit(taskEnded("r1.0"));
 
     expect(violationOf(script().commitTaskFact("r1.0", "task.failed").read(), "once")).toContain(
@@ -17,7 +17,7 @@ describe("once", () => {
     expect(violationOf(over.commit(["run/r1", "run.failed"]).read(), "once")).toContain("run r1 had ended (succeeded)");
   });
 
-  it("[X24] lets what a result overtook follow the end of its task, and only that", () => {
+  it("[X24] the once checker accepts feedback marked late, as overtaken by a result, after the end of its task and only there", () => {
     const script = () => new ObservationScript().start("r1").created("r1");
     const late = { isLate: true };
 
@@ -29,14 +29,14 @@ describe("once", () => {
     );
   });
 
-  it("[X24] finds a task that goes on before its predecessors have ended well", () => {
+  it("[X24] the once checker finds a task that is granted before its predecessors have succeeded", () => {
     const script = () => new ObservationScript().start("r1", twoNodes).created("r1");
 
     expect(violationOf(script().granted("r1.1", "w1", 5).read(), "once")).toContain("although node 0 before it is open");
     expect(passesChecker(script().commit(taskEnded("r1.0")).granted("r1.1", "w1", 5).read(), "once")).toBe(true);
   });
 
-  it("[X24] finds a run that ends with an open task, or succeeds with a node untouched", () => {
+  it("[X24] the once checker finds a run that ends with an open task, or succeeds with a node untouched", () => {
     const script = () => new ObservationScript().start("r1", twoNodes).created("r1").granted("r1.0", "w1", 5);
 
     expect(violationOf(script().commit(["run/r1", "run.failed"]).read(), "once")).toContain("r1.0 of run r1 had not ended");
@@ -45,7 +45,7 @@ describe("once", () => {
     );
   });
 
-  it("[X24] finds two runs for one Idempotency-Key, by the answers or by the log", () => {
+  it("[X24] the once checker finds two runs for one Idempotency-Key, by the answers or by the log", () => {
     expect(violationOf(new ObservationScript().start("r1", [{}], { key: "k" }).start("r2", [{}], { key: "k" }), "once")).toBe(
       "key t1/k gave run r1 and then run r2",
     );

@@ -16,7 +16,7 @@ const threeDispatches = () =>
     .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.2"), { seq: 2 });
 
 describe("acks", () => {
-  it("[X51] an ack of what has come, in whole and beyond a hole, is fine; also again", () => {
+  it("[X51] the acks checker accepts an ack of frames that have arrived, contiguous and beyond a gap, also when repeated", () => {
     const ack = { ack_seq: 0, ack_bitmap: 2 };
 
     expect(
@@ -27,7 +27,7 @@ describe("acks", () => {
     ).toBe(true);
   });
 
-  it("[X51] finds an ack that takes back what an earlier one said", () => {
+  it("[X51] the acks checker finds an ack that takes back what an earlier one confirmed", () => {
     const script = threeDispatches()
       .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 1 })
       .sendToWorker("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 })
@@ -36,7 +36,7 @@ describe("acks", () => {
     expect(violationOf(script, "acks")).toContain("acked up to 1 of s-1 towards the scheduler, and had acked 2");
   });
 
-  it("[X51] finds an ack over a hole, by its contiguous part or by its bits, in numbers and in hex", () => {
+  it("[X51] the acks checker finds an ack over a gap, by its contiguous part or by its bits, in numbers and in hex", () => {
     expect(
       violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 }), "acks"),
     ).toContain("only up to 0");
@@ -48,13 +48,13 @@ describe("acks", () => {
     ).toContain("acked 1");
   });
 
-  it("[X51] finds an ack of what was never sent", () => {
+  it("[X51] the acks checker finds an ack of what was never sent", () => {
     expect(
       violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 7, ack_bitmap: 0 }), "acks"),
     ).toContain("never sent");
   });
 
-  it("[X51] finds that a frame was taken from a socket whose place another had taken", () => {
+  it("[X51] the acks checker finds a frame that was taken from a socket that another had replaced", () => {
     const late = (connection: string) =>
       openSession()
         .resumed("w1", "c2", "s-1")
@@ -65,7 +65,7 @@ describe("acks", () => {
     expect(passesChecker(late("c2"), "acks")).toBe(true);
   });
 
-  it("[X51] finds a dispatch that its worker has acked and then does not name as held", () => {
+  it("[X51] the acks checker finds a dispatch that its worker has acked and then does not list as held", () => {
     const taken = () =>
       openSession()
         .sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch("r1.0"), { seq: 0 })

@@ -14,7 +14,7 @@ const drainingWorker = () =>
     .sendToWorker("w1", "c1", "control.drain", {});
 
 describe("drain", () => {
-  it("[X54] finds a grant that was made and sent after its worker was told to drain", () => {
+  it("[X54] the drain checker finds a grant that was made and sent after its worker was ordered to drain", () => {
     const sent = drainingWorker().sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 });
     const before = new ObservationScript()
       .start("r1")
@@ -31,7 +31,7 @@ describe("drain", () => {
     expect(passesChecker(before, "drain")).toBe(true);
   });
 
-  it("[X54] finds a worker that stops its heartbeats when it drains", () => {
+  it("[X54] the drain checker finds a worker that stops its heartbeats when it drains", () => {
     const slow = () => drainingWorker().wait(30_000).sendToScheduler("w1", "c1", "control.heartbeat", heartbeat);
 
     expect(passesChecker(slow().wait(30_000).phase("heal"), "drain")).toBe(true);

@@ -15,7 +15,7 @@ const sendToScheduler = (script: ObservationScript, ...numbers: readonly number[
 };
 
 describe("window", () => {
-  it("[X50] finds more frames in flight than was announced, in either direction", () => {
+  it("[X50] the window checker finds more frames in flight than was announced, in either direction", () => {
     expect(passesChecker(sendToWorker(sessionAccepted(), 0, 1), "window")).toBe(true);
     expect(violationOf(sendToWorker(sessionAccepted(), 0, 1, 2), "window")).toContain(
       "3 frames are in flight on s-1 towards the worker",
@@ -26,7 +26,7 @@ describe("window", () => {
     );
   });
 
-  it("[X50] counts a frame as in flight until its ack has arrived, and a repeat once", () => {
+  it("[X50] the window checker counts a frame as in flight until its ack has arrived, and a repeat once", () => {
     const acked = sendToWorker(sessionAccepted(), 0, 1).sendToScheduler("w1", "c1", "control.ack", {
       ack_seq: -1,
       ack_bitmap: 2,
@@ -45,7 +45,7 @@ describe("window", () => {
     expect(passesChecker(resumed.sendToWorker("w1", "c2", "biz.exec.dispatch", dispatch(2), { seq: 2 }), "window")).toBe(true);
   });
 
-  it("[X50] takes the smaller of what an end has and what the other takes", () => {
+  it("[X50] the window checker uses the smaller of the sender's and the receiver's window", () => {
     const small = sendToWorker(sessionAccepted(), 0).sendToScheduler("w1", "c1", "control.ack", {
       ack_seq: 0,
       ack_bitmap: 0,

@@ -12,7 +12,7 @@ const accept = (session: string, resumed: boolean) => ({ session_id: session, se
 const reset = { code: "E.SESSION.UNKNOWN", reason: "no such session" };
 
 describe("verdicts", () => {
-  it("[X55] finds a resume that is never answered by a scheduler that lives", () => {
+  it("[X55] the verdicts checker finds a resume that is never answered by a live scheduler", () => {
     const later = (script: ObservationScript) => script.wait(60_000).read();
 
     expect(violationOf(later(requestResume()), "verdicts")).toContain("asked on c2 to resume s-1 and was never answered");
@@ -23,14 +23,14 @@ describe("verdicts", () => {
     expect(later(requestResume().link("w1", "c2", "closed")).runChecker("verdicts").violations).toEqual([]);
   });
 
-  it("[X55] finds that another session begins without a reset where one was to be resumed", () => {
+  it("[X55] the verdicts checker finds that another session begins without a reset where one was to be resumed", () => {
     expect(
       violationOf(requestResume().sendToWorker("w1", "c2", "control.session.accept", accept("s-2", false)), "verdicts"),
     ).toContain("asked to resume s-1 and was let into s-2 without a reset");
     expect(violationOf(sessionAccepted().accepted("w1", "c2", "s-9", { resumed: true }), "verdicts")).toContain("had not asked");
   });
 
-  it("[X55] finds a session that goes on after its reset", () => {
+  it("[X55] the verdicts checker finds a session that continues after its reset", () => {
     const over = () => sessionAccepted().sendToWorker("w1", "c1", "control.reset", reset);
 
     expect(violationOf(over().resumed("w1", "c2", "s-1"), "verdicts")).toContain("let into s-1, which was reset on c1");

@@ -14,7 +14,7 @@ const taskRebound = ["run/r1", "task.rebound", { task: "r1.0", fence: 10, worker
 const taskRequeued = ["run/r1", "task.requeued", { task: "r1.0", fence: 11, from: "t1/w1", code: "E.WORKER.LOST" }] as const;
 
 describe("binding", () => {
-  it("[X47] finds an attempt that is bound again to a worker that did not report it", () => {
+  it("[X47] the binding checker finds an attempt that is bound again to a worker that did not report it", () => {
     expect(passesChecker(registersWith({ task_id: "r1.0", fence: 10 }).commit(workerJoined, taskRebound).read(), "binding")).toBe(
       true,
     );
@@ -24,7 +24,7 @@ describe("binding", () => {
     ).toContain("r1.0 was rebound");
   });
 
-  it("[X47] finds an attempt that is taken from a worker as it comes back, although it reported it", () => {
+  it("[X47] the binding checker finds an attempt that is taken from a returning worker although the worker reported it", () => {
     expect(passesChecker(registersWith().commit(workerJoined, taskRequeued).read(), "binding")).toBe(true);
     expect(
       violationOf(registersWith({ task_id: "r1.0", fence: 10 }).commit(workerJoined, taskRequeued).read(), "binding"),
@@ -36,7 +36,7 @@ describe("binding", () => {
     expect(passesChecker(later.commit(workerJoined, taskRequeued).read(), "binding")).toBe(true);
   });
 
-  it("[X47] finds an attempt that is taken from a worker as it resumes the session in which it got it", () => {
+  it("[X47] the binding checker finds an attempt that is taken from a worker as it resumes the session in which it got it", () => {
     const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
     const sent = () =>
       new ObservationScript()

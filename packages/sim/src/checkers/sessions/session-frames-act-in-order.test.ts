@@ -14,7 +14,7 @@ const readStoredChunks = (script: ObservationScript, ...texts: string[]) => {
 };
 
 describe("in order", () => {
-  it("[X49] finds numbers that are left out, or that mean something else later", () => {
+  it("[X49] the in-order checker finds frame numbers that are left out, or that are used for another frame later", () => {
     const first = () => sessionAccepted().sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch("r1.0"), { seq: 0, lost: true });
 
     expect(
@@ -27,7 +27,7 @@ describe("in order", () => {
     expect(passesChecker(first().sendToWorker("w1", "c1", "ext.vendor.astraflow.void", {}, { seq: 0 }), "in-order")).toBe(true);
   });
 
-  it("[X49] finds a handler that starts before all that was sent before it has come", () => {
+  it("[X49] the in-order checker finds a handler that starts before all frames sent before its dispatch have arrived", () => {
     const hole = () =>
       sessionAccepted()
         .sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch("r1.0"), { seq: 0, lost: true })
@@ -41,7 +41,7 @@ describe("in order", () => {
     );
   });
 
-  it("[X49] finds a result in the log that came over a hole, or by a socket that another had replaced", () => {
+  it("[X49] the in-order checker finds a result in the log that arrived over a gap, or on a socket that another had replaced", () => {
     const over = sessionAccepted()
       .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 0, lost: true })
       .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 1 })
@@ -57,7 +57,7 @@ describe("in order", () => {
     expect(violationOf(old, "in-order")).toContain("and no such frame has arrived");
   });
 
-  it("[X49] finds feedback that is stored twice however often it came, or that never came", () => {
+  it("[X49] the in-order checker finds feedback that is stored twice however often it arrived, or stored though it never arrived", () => {
     const once = () => sessionAccepted().sendToScheduler("w1", "c1", "biz.exec.feedback", feedback("part 1"), { seq: 0 });
     const anew = () =>
       once().accepted("w1", "c2", "s-2").sendToScheduler("w1", "c2", "biz.exec.feedback", feedback("part 1"), { seq: 0 });
@@ -68,7 +68,7 @@ describe("in order", () => {
     expect(violationOf(readStoredChunks(once(), "part 2"), "in-order")).toContain("that was never delivered");
   });
 
-  it("[X49] finds a word of feedback that the log tells more often than it came", () => {
+  it("[X49] the in-order checker finds feedback that the log records more often than it arrived", () => {
     const once = () => sessionAccepted().sendToScheduler("w1", "c1", "biz.exec.feedback", feedback("part 1"), { seq: 0 });
     const anew = once()
       .accepted("w1", "c2", "s-2")

@@ -8,7 +8,7 @@ const resultSentUnacked = (hasDisk = false) =>
   new ObservationScript({ hasDisk }).sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0, lost: true });
 
 describe("kept", () => {
-  it("[X48] finds a register without a result that its worker has sent and never received an ack for", () => {
+  it("[X48] the kept checker finds a register without a result that its worker has sent and never received an ack for", () => {
     const acked = resultSentUnacked().sendToWorker("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
 
     expect(passesChecker(resultSentUnacked().sendToScheduler("w1", "c2", "control.register", registerNamingIt), "kept")).toBe(
@@ -24,7 +24,7 @@ describe("kept", () => {
     );
   });
 
-  it("[X48] expects it of a later process where the outbox is on a disk, and there alone", () => {
+  it("[X48] the kept checker expects an unacked result of a later process only where the outbox is on a disk", () => {
     const later = { boot: "b2" };
 
     expect(
@@ -35,7 +35,7 @@ describe("kept", () => {
     ).toEqual([]);
   });
 
-  it("[X48] lets an older attempt go once a newer one of its task has come", () => {
+  it("[X48] the kept checker lets a worker drop an older attempt once a newer one of its task has arrived", () => {
     const newer = resultSentUnacked(true).sendToWorker(
       "w1",
       "c1",

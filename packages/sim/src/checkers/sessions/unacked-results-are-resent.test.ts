@@ -12,7 +12,7 @@ const resultSentUnacked = (hasDisk = false) =>
 const muchLater = (script: ObservationScript) => script.wait(60_000).phase("converged", true);
 
 describe("owed", () => {
-  it("[X52] finds a result that was never acked and is not sent again in the session after the reset", () => {
+  it("[X52] the owed checker finds a result that was never acked and is not sent again in the session after the reset", () => {
     const anew = () => resultSentUnacked().accepted("w1", "c2", "s-2");
 
     expect(violationOf(muchLater(anew()), "owed")).toContain(
@@ -27,7 +27,7 @@ describe("owed", () => {
     expect(muchLater(acked).runChecker("owed").violations).toEqual([]);
   });
 
-  it("[X52] a result may be given up when its attempt is over, or with a process that kept it in memory", () => {
+  it("[X52] the owed checker lets a result be given up when its attempt is over, or with a process that kept it in memory", () => {
     const cancel = { run_id: "r1", task_id: "r1.0", fence: 10 };
     const told = resultSentUnacked().accepted("w1", "c2", "s-2").sendToWorker("w1", "c2", "biz.exec.cancel", cancel, { seq: 0 });
     const next = (hasDisk: boolean) => muchLater(resultSentUnacked(hasDisk).accepted("w1", "c2", "s-2", {}, { boot: "w1-b2" }));

@@ -13,7 +13,7 @@ const runningHandler = () =>
     .handler("starts", "w1", "r1.0", 10);
 
 describe("single flight", () => {
-  it("[X32] finds two attempts that are held at once under one key", () => {
+  it("[X32] the single-flight checker finds two attempts that are held at once under one concurrency key", () => {
     expect(violationOf(runningHandler().granted("r1.1", "w2", 11).read(), "single-flight")).toContain(
       "r1.0 and r1.1 are held at once under key k",
     );
@@ -24,13 +24,13 @@ describe("single flight", () => {
     expect(passesChecker(one.read(), "single-flight")).toBe(true);
   });
 
-  it("[X32] finds a grant that is started twice", () => {
+  it("[X32] the single-flight checker finds a grant that is started twice", () => {
     expect(violationOf(runningHandler().handler("starts", "w1", "r1.0", 10, { boot: "w1-b2" }), "single-flight")).toContain(
       "r1.0#10 was started twice",
     );
   });
 
-  it("[X32] finds a handler that runs on after its worker was taken for lost and its attempt given on", () => {
+  it("[X32] the single-flight checker finds a handler that runs on after its worker was taken for lost and its attempt requeued", () => {
     const lost = { fence: 11, from: "t1/w1", code: "E.WORKER.LOST" };
     const given = (script: ObservationScript) =>
       script.wait(40_000).commit(["worker/t1/w1", "worker.lost"]).commitTaskFact("r1.0", "task.requeued", lost).read();

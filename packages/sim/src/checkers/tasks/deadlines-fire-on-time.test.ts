@@ -10,7 +10,7 @@ const runWithLimits = () =>
 const timeout = { error: { code: "E.TIMEOUT", message: "attempt 1 of task r1.0 did not end within its time limit" } };
 
 describe("timers", () => {
-  it("[X29] finds an attempt, a wait or a run that is ended before its time, and a retry before its pause is over", () => {
+  it("[X29] the timers checker reports an attempt, queue wait or run that is ended too early, and a retry before its delay is over", () => {
     const attempt = (ms: number) =>
       runWithLimits().granted("r1.0", "w1", 10).wait(ms).commitTaskFact("r1.0", "task.failed", timeout).read();
     const queue = (waitedMs: number) =>
@@ -41,7 +41,7 @@ describe("timers", () => {
     expect(violationOf(retry(500), "timers")).toContain("before its pause was over");
   });
 
-  it("[X29] finds what is still there long after it was due and after the last trouble", () => {
+  it("[X29] the timers checker reports attempts, queue waits and runs still open long after their deadline and the last fault", () => {
     const held = (ms: number) => runWithLimits().granted("r1.0", "w1", 10).read().phase("heal").wait(ms).read();
     const waiting = (ms: number) => runWithLimits().commitTaskFact("r1.0", "task.ready").read().phase("heal").wait(ms).read();
 
@@ -58,7 +58,7 @@ describe("timers", () => {
     );
   });
 
-  it("[X29] finds a worker that has long been silent and still holds something", () => {
+  it("[X29] the timers checker reports a worker that stopped sending heartbeats long ago and still holds a task", () => {
     const unreportedGrants = (ms: number) =>
       new ObservationScript()
         .start("r1")
@@ -74,7 +74,7 @@ describe("timers", () => {
     expect(violationOf(unreportedGrants(40_000), "timers")).toBe("t1/w1 no longer renews its lease and still holds r1.0");
   });
 
-  it("[X29] finds a pause that is not the one the node asked for, or does not grow with every failure", () => {
+  it("[X29] the timers checker reports a retry delay that differs from the node's policy or does not grow with each failure", () => {
     const pauses = (...delays: readonly number[]) => {
       const script = new ObservationScript()
         .start("r1", [{ policy: { retry: { maxAttempts: 4, backoffMs: 300 } } }])

@@ -12,7 +12,7 @@ const grantTimes = (times: number, code = "E.TIMEOUT") => {
 };
 
 describe("deliveries", () => {
-  it("[X28] finds a task that is queued again after its last delivery, or fails too early or with another count", () => {
+  it("[X28] the deliveries checker reports a task that is requeued after its last delivery, or that fails too early or with a wrong count", () => {
     const failed = (deliveries: number) => ({ error: { code: "E.WORKER.LOST", details: { deliveries } } });
     const last = () => grantTimes(2).granted("r1.0", "w1", 30, 3);
 
@@ -30,14 +30,14 @@ describe("deliveries", () => {
     ).toContain("3 allowed");
   });
 
-  it("[X28] work that is handed back may count or not, and a verdict begins anew", () => {
+  it("[X28] the deliveries checker accepts that a returned delivery is not counted, and counts anew after a retry", () => {
     const retried = grantTimes(2).granted("r1.0", "w1", 30, 3).commitTaskFact("r1.0", "task.retrying", { fence: 30, delayMs: 0 });
 
     expect(passesChecker(grantTimes(8, "E.RUNNER.CANCELLED").read(), "deliveries")).toBe(true);
     expect(passesChecker(retried.granted("r1.0", "w1", 40, 4).read(), "deliveries")).toBe(true);
   });
 
-  it("[X28] finds attempts that are not numbered one after another", () => {
+  it("[X28] the deliveries checker reports attempts that are not numbered consecutively", () => {
     expect(violationOf(grantTimes(1).granted("r1.0", "w1", 20, 1).read(), "deliveries")).toContain(
       "attempt 1 of r1.0 follows attempt 1",
     );

@@ -10,7 +10,7 @@ const showDeadLetters = (script: ObservationScript, ...tasks: string[]) =>
   script.read().exchange("listDeadLetters", {}, { status: 200, body: { items: tasks.map((taskId) => ({ taskId })) } });
 
 describe("letters", () => {
-  it("[X68] finds a task that failed for good and was not called dead, and one that somebody else answers for", () => {
+  it("[X68] the dead letters checker reports a failed task without a task.dead fact, one recorded twice, and one of a middleware call", () => {
     const chain = () => new ObservationScript().startWorkflow("r1", middlewareWorkflow()).created("r1");
 
     expect(passesChecker(taskFailed(taskDead(runStarted())).read(), "letters")).toBe(true);
@@ -20,7 +20,7 @@ describe("letters", () => {
     expect(violationOf(taskDead(taskDead(runStarted())).read(), "letters")).toContain("records task.dead of r1.0 again");
   });
 
-  it("[X68] finds a letter that is missing at the end, and one too many", () => {
+  it("[X68] the dead letters checker reports a dead letter that is missing at the end, and one of a task that is not dead", () => {
     expect(passesChecker(showDeadLetters(taskFailed(taskDead(runStarted())), "r1.0"), "letters")).toBe(true);
     expect(violationOf(showDeadLetters(taskFailed(taskDead(runStarted()))), "letters")).toContain("has no dead letter");
     expect(violationOf(showDeadLetters(runStarted(), "r1.0"), "letters")).toContain("which is not dead");

@@ -7,7 +7,7 @@ const resultSent = (result: object) =>
     .sendToScheduler("w1", "c1", "biz.exec.result", { task_id: "r1.0", fence: 10, status: "SUCCEEDED", result }, { seq: 0 });
 
 describe("duplicate results", () => {
-  it("[X26] takes the result that was sent under the fence, and finds any other", () => {
+  it("[X26] the duplicates checker accepts the result that was sent under the task's fence and reports any other", () => {
     const shown = (fence: number, result: object) =>
       resultSent({ a: 1 }).show("r1", "succeeded", [{ status: "succeeded", fence, result }]);
 
@@ -16,7 +16,7 @@ describe("duplicate results", () => {
     expect(violationOf(shown(11, { a: 1 }), "duplicates")).toContain("under fence 11");
   });
 
-  it("[X26] finds a second result under the same fence that replaces the first", () => {
+  it("[X26] the duplicates checker reports a second result under the same fence that replaces the first", () => {
     const again = { task_id: "r1.0", fence: 10, status: "SUCCEEDED", result: { a: 2 } };
     const node = (result: object) => [{ status: "succeeded", fence: 10, result }];
     const script = resultSent({ a: 1 })

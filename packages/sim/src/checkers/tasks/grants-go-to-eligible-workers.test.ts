@@ -6,7 +6,7 @@ const runWithWorker = (policy = {}, options = {}) =>
 const worker = "worker/t1/w1";
 
 describe("eligibility", () => {
-  it("[X34] finds a grant to a worker that drains, is away or lost, is unknown, or is of another tenant", () => {
+  it("[X34] the eligibility checker reports a grant to a worker that is draining, away, lost or not a worker of the tenant", () => {
     const after = (type: string) => runWithWorker().commit([worker, type]).granted("r1.0", "w1", 10).read();
 
     expect(passesChecker(runWithWorker().granted("r1.0", "w1", 10).read(), "eligibility")).toBe(true);
@@ -18,7 +18,7 @@ describe("eligibility", () => {
     );
   });
 
-  it("[X34] turns that share an instant are no order: a drain after a grant is fine", () => {
+  it("[X34] the eligibility checker assumes no order among turns of one instant and accepts a grant beside a drain or undrain", () => {
     const grant = ["run/r1", "task.granted", { task: "r1.0", worker: "t1/w1", fence: 10, attempt: 1 }] as const;
 
     expect(passesChecker(runWithWorker().commit(grant, [worker, "worker.draining"]).read(), "eligibility")).toBe(true);
@@ -30,7 +30,7 @@ describe("eligibility", () => {
     ).toBe(true);
   });
 
-  it("[X34] finds a grant beyond the slots or the limit of a node type, outside the pool, or of a package that is not there", () => {
+  it("[X34] the eligibility checker reports a grant beyond a worker's slots, beyond its limit for a node type, or outside the task's pool", () => {
     const third = runWithWorker().granted("r1.0", "w1", 10).granted("r1.1", "w1", 11).granted("r1.2", "w1", 12);
 
     expect(violationOf(third.read(), "eligibility")).toContain("which holds 3 attempts and has 2 slots");
@@ -43,7 +43,7 @@ describe("eligibility", () => {
     expect(violationOf(second.read(), "eligibility")).toContain("which takes 1 of sim.step at once");
   });
 
-  it("[X34] finds a dispatch on a session that is not accepted, was reset, or is another tenant's", () => {
+  it("[X34] the eligibility checker reports a dispatch on a session that was not accepted or was reset", () => {
     const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
     const live = () => runWithWorker().read().sendToWorker("w1", "c1", "control.session.accept", {});
     const send = (script: ObservationScript) => script.sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 });

@@ -21,14 +21,14 @@ function idleWorkerBesideReadyTask(
 }
 
 describe("work conserving", () => {
-  it("[X33] finds a slot that stays free beside a task that could run there", () => {
+  it("[X33] the work-conserving checker reports a slot that stays free while a task that could run there is ready", () => {
     expect(passesChecker(idleWorkerBesideReadyTask(5), "work-conserving")).toBe(true);
     expect(violationOf(idleWorkerBesideReadyTask(20), "work-conserving")).toContain(
       "r1.1 is ready and t1/w1 has had a free slot for",
     );
   });
 
-  it("[X33] a worker that is full, drains, is unhealthy or does not fit leaves nothing idle", () => {
+  it("[X33] the work-conserving checker accepts a waiting task if the worker is full, draining, unhealthy or does not fit", () => {
     expect(passesChecker(idleWorkerBesideReadyTask(20, { slots: 1 }), "work-conserving")).toBe(true);
     expect(passesChecker(idleWorkerBesideReadyTask(20, { draining: true }), "work-conserving")).toBe(true);
     expect(passesChecker(idleWorkerBesideReadyTask(20, { limit: 1 }), "work-conserving")).toBe(true);

@@ -4,7 +4,7 @@ import { ObservationScript, passesChecker, violationOf } from "../testing/observ
 const grantedRun = () => new ObservationScript().start("r1").created("r1").joined("w1").joined("w2").granted("r1.0", "w1", 10);
 
 describe("single lease", () => {
-  it("[X22] finds a fence that does not rise with a grant or with a taking back", () => {
+  it("[X22] the single-lease checker reports a fence that does not rise with a grant or a requeue", () => {
     const back = (fence: number) => grantedRun().commitTaskFact("r1.0", "task.requeued", { fence, from: "t1/w1" });
 
     expect(violationOf(back(10).read(), "single-lease")).toContain(
@@ -14,11 +14,11 @@ describe("single lease", () => {
     expect(passesChecker(back(11).granted("r1.0", "w2", 12, 2).read(), "single-lease")).toBe(true);
   });
 
-  it("[X22] finds a grant of a task that another still holds", () => {
+  it("[X22] the single-lease checker reports a grant of a task that another worker still holds", () => {
     expect(violationOf(grantedRun().granted("r1.0", "w2", 11, 2).read(), "single-lease")).toContain("while t1/w1 still held it");
   });
 
-  it("[X22] finds one fence that is sent to two workers", () => {
+  it("[X22] the single-lease checker reports one fence that is sent to two workers", () => {
     const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
     const script = grantedRun().read().sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 });
 

@@ -7,7 +7,7 @@ const result = { task_id: "r1.0", fence: 10, status: "SUCCEEDED", result: {} };
 const done = { fence: 10, worker: "t1/w1" };
 
 describe("fencing", () => {
-  it("[X23] takes a success that its holder has said, and finds one that nobody said", () => {
+  it("[X23] the fencing checker accepts a success that the task's holder sent, and reports one that no worker sent", () => {
     expect(
       passesChecker(
         grantedRun()
@@ -22,7 +22,7 @@ describe("fencing", () => {
     );
   });
 
-  it("[X23] finds a success under an old fence, of another worker, or of another life of it", () => {
+  it("[X23] the fencing checker reports a success under an old fence, of another worker, or of another process of the same worker", () => {
     const said = () => grantedRun().sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0 });
     const back = said().commitTaskFact("r1.0", "task.requeued", { fence: 11, from: "t1/w1" }).granted("r1.0", "w2", 12, 2);
 
@@ -41,7 +41,7 @@ describe("fencing", () => {
     expect(violationOf(other.commitTaskFact("r1.0", "task.succeeded", done).read(), "fencing")).toContain("never reported that");
   });
 
-  it("[X23] takes feedback that a result overtook, and finds such that nobody said or that is of another attempt", () => {
+  it("[X23] the fencing checker accepts feedback that a result overtook, and reports feedback that no worker sent or of another attempt", () => {
     const chunk = { task_id: "r1.0", fence: 10, chunks: [] };
     const ended = (script: ObservationScript) =>
       script.sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 1 }).commitTaskFact("r1.0", "task.succeeded", done);
@@ -58,7 +58,7 @@ describe("fencing", () => {
     );
   });
 
-  it("[X23] finds a late word that was acked and not answered with the stale code", () => {
+  it("[X23] the fencing checker reports a late result that was acked but not answered with the stale code", () => {
     const late = () =>
       grantedRun()
         .commitTaskFact("r1.0", "task.requeued", { fence: 11, from: "t1/w1" })

@@ -11,13 +11,13 @@ const dispatchedGrant = () =>
     .sendToWorker("w1", "c1", "biz.exec.dispatch", { run_id: "r1", task_id: "r1.0", fence: 10 }, { seq: 0, lost: true });
 
 describe("un-acked dispatch", () => {
-  it("[X21] finds a grant of which nobody ever said a word and that is not taken back within the bound", () => {
+  it("[X21] the unacked checker reports a grant that got no report from its worker and is not taken back within the time limit", () => {
     expect(violationOf(dispatchedGrant().wait(60_000).read().wait(60_000).read(), "unacked")).toContain(
       "r1.0#10 to t1/w1 was never acked",
     );
   });
 
-  it("[X21] a heartbeat that does not name the attempt does not stand for a word", () => {
+  it("[X21] the unacked checker does not count a heartbeat that does not list the attempt as a report on it", () => {
     const beat = { healthy: true, metrics: { inflight: 0 }, held: [] };
 
     expect(
@@ -28,7 +28,7 @@ describe("un-acked dispatch", () => {
     ).toContain("r1.0#10");
   });
 
-  it("[X21] an ack by number, a word, an inventory that names it, and a taking back are all enough", () => {
+  it("[X21] the unacked checker accepts a grant after an ack by number, a report, an inventory that lists it, or a requeue", () => {
     const later = (script: ObservationScript) => script.wait(200_000).read();
 
     expect(passesChecker(later(dispatchedGrant().sendToScheduler("w1", "c1", "control.ack", { ack_seq: 0 })), "unacked")).toBe(
@@ -52,7 +52,7 @@ describe("un-acked dispatch", () => {
     ).toBe(true);
   });
 
-  it("[X21] the bound begins anew when a scheduler was disturbed", () => {
+  it("[X21] the unacked checker restarts its time limit when a scheduler was disturbed", () => {
     const script = dispatchedGrant()
       .wait(60_000)
       .process({ role: "scheduler", process: "s1", event: "crashes" })

@@ -19,7 +19,7 @@ const completeIteration = (script: ObservationScript, number: number, index: num
   endIteration(endNode(endNode(openIteration(script, number, index), number, 0), number, 1), number, index);
 
 describe("frames", () => {
-  it("[X63] finds a frame that ends while something inside is open, or with a node that was never run", () => {
+  it("[X63] the frames checker reports an iteration that ends while a task inside is open, or with a node that never ran", () => {
     const inside = endNode(openIteration(containerStarted(), 0, 0), 0, 0).commitTaskFact("r1.0*0/1", "task.ready");
 
     expect(violationOf(endIteration(inside, 0, 0).read(), "frames")).toContain("ends as succeeded while r1.0*0/1 inside is open");
@@ -29,7 +29,7 @@ describe("frames", () => {
     expect(passesChecker(completeIteration(containerStarted(), 0, 0).read(), "frames")).toBe(true);
   });
 
-  it("[X63] finds frames out of their numbers, beyond what may be open at once, or tried more often than allowed", () => {
+  it("[X63] the frames checker reports iterations that are misnumbered, too many at once, or tried more often than allowed", () => {
     expect(violationOf(openIteration(containerStarted(), 1, 0).read(), "frames")).toContain("follows 0 iterations");
     const two = openIteration(openIteration(containerStarted([1, 2], { parallelism: 1 }), 0, 0), 1, 1);
     expect(violationOf(two.read(), "frames")).toContain("makes 2 open iterations, 1 allowed");
@@ -45,7 +45,7 @@ describe("frames", () => {
     );
   });
 
-  it("[X63] finds a container that ends without a good frame for each iteration, or with one open", () => {
+  it("[X63] the frames checker reports a container that succeeds with an iteration missing or still open", () => {
     const over = (script: ObservationScript) => script.commitTaskFact("r1.0", "task.succeeded", { worker: null }).read();
 
     expect(violationOf(over(completeIteration(containerStarted(), 0, 0)), "frames")).toContain("succeeded for 1 iterations of 2");
@@ -55,7 +55,7 @@ describe("frames", () => {
     );
   });
 
-  it("[X63] finds a loop that does not go in order, and work inside a frame that is not open", () => {
+  it("[X63] the frames checker reports a forEach loop that runs out of order, and tasks inside an iteration that is not open", () => {
     const loop = { mode: "forEach" };
 
     expect(violationOf(openIteration(containerStarted([1, 2], loop), 0, 1).read(), "frames")).toContain(

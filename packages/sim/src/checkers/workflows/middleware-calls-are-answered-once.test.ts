@@ -19,7 +19,7 @@ const taskEnded = (script: ObservationScript, task: string, how: string, worker:
 const request = { requestId: "q1", runId: "r1", nodeId: "outer", middlewareId: "outer" };
 
 describe("chains", () => {
-  it("[X64] finds a call that nobody may ask for, out of its numbers, or not the next of the chain", () => {
+  it("[X64] the chains checker reports a middleware call that no holder may request, is misnumbered, or is not the next in its chain", () => {
     expect(passesChecker(nextAsked(runStarted(), "r1.2~1").read(), "chains")).toBe(true);
     expect(violationOf(nextAsked(runStarted(), "r1.0~1").read(), "chains")).toContain("is not the next of its chain");
     expect(violationOf(nextAsked(runStarted(), "r1.2~2").read(), "chains")).toContain("as call 1 of it");
@@ -29,7 +29,7 @@ describe("chains", () => {
     expect(violationOf(nextAsked(nextAsked(runStarted(), "r1.2~1"), "r1.2~2").read(), "chains")).toContain("twice by request q1");
   });
 
-  it("[X64] finds a request that is answered twice, otherwise than its call ended, or never", () => {
+  it("[X64] the chains checker reports a middleware request that is answered twice, never, or otherwise than its call ended", () => {
     const called = () =>
       taskEnded(nextAsked(runStarted(), "r1.2~1").commitTaskFact("r1.2~1", "task.ready"), "r1.2~1", "succeeded");
 
@@ -43,7 +43,7 @@ describe("chains", () => {
     expect(violationOf(left.read(), "chains")).toContain("is open");
   });
 
-  it("[X64] finds a host that ends otherwise than its chain, and a middleware that was never called and is not skipped", () => {
+  it("[X64] the chains checker reports a host that ends unlike its chain, and a middleware that was never called and is not skipped", () => {
     const over = (inner: string, host: string) =>
       taskEnded(taskEnded(taskEnded(runStarted(), "r1.1", "succeeded"), "r1.2", inner, null), "r1.0", host, null).read();
 
@@ -54,7 +54,7 @@ describe("chains", () => {
     expect(violationOf(taskEnded(runStarted(), "r1.0", "skipped", null).read(), "chains")).toContain("before its outermost");
   });
 
-  it("[X64] finds an answer on the wire that was sent twice for one question; after a reset or a resume it may come once more", () => {
+  it("[X64] the chains checker reports a response frame sent twice for one request, but accepts one more in a new or resumed session", () => {
     const talk = () =>
       new ObservationScript()
         .accepted("w1", "c1", "s-1")

@@ -20,7 +20,7 @@ const sendFeedback = (script: ObservationScript, session: string) =>
     );
 
 describe("printed", () => {
-  it("[X65] finds chunks that are told twice, or left out within one session", () => {
+  it("[X65] the output checker reports chunks that are recorded twice, or missing within one session", () => {
     expect(passesChecker(recordFeedback(recordFeedback(grantedRun(), 0), 1, 2), "printed")).toBe(true);
     expect(violationOf(recordFeedback(recordFeedback(grantedRun(), 0, 2), 1), "printed")).toContain("after 1");
     expect(violationOf(recordFeedback(recordFeedback(grantedRun(), 0), 2), "printed")).toContain("used only one session");
@@ -29,7 +29,7 @@ describe("printed", () => {
     ).toBe(true);
   });
 
-  it("[X65] finds rows that are not what the log points to", () => {
+  it("[X65] the output checker reports stored chunks that differ from those the log points to", () => {
     expect(passesChecker(readChunkRows(recordFeedback(grantedRun(), 0, 2), [0, 1], [1, 1]), "printed")).toBe(true);
     expect(violationOf(readChunkRows(recordFeedback(grantedRun(), 0, 2), [0, 1]), "printed")).toContain(
       "points to chunk 1 of r1.0#10, and it is not stored",

@@ -18,7 +18,7 @@ const artifactLeft = (script: ObservationScript) =>
   script.commitTaskFact("r1.0", "task.artifact", { resource: "blob", worker: "t1/w1" }).read();
 
 describe("pinned", () => {
-  it("[X67] finds work that was sent elsewhere than where lies what it refers to", () => {
+  it("[X67] the pinned checker reports a task sent to another worker than the one that holds its resource", () => {
     expect(passesChecker(dispatch(artifactLeft(runWithStickyKey()), "w1"), "pinned")).toBe(true);
     expect(violationOf(dispatch(artifactLeft(runWithStickyKey()), "w2"), "pinned")).toContain(
       "was sent to t1/w2, and blob lies with t1/w1",
@@ -26,7 +26,7 @@ describe("pinned", () => {
     expect(violationOf(dispatch(runWithStickyKey(), "w1"), "pinned")).toContain("lies with nobody");
   });
 
-  it("[X72] finds work that was granted after its worker had said that what it refers to is gone", () => {
+  it("[X72] the pinned checker reports a task granted after its worker had reported the task's resource as removed", () => {
     const removed = (script: ObservationScript, data: object) =>
       script.commitTaskFact("r1.0", "artifact.removed", { resource: "blob", ...data });
     const granted = (script: ObservationScript) => dispatch(script.granted("r1.1", "w1", 10).read(), "w1");
@@ -40,7 +40,7 @@ describe("pinned", () => {
     expect(passesChecker(granted(removed(artifactLeft(runWithStickyKey()), { reason: "expired" })), "pinned")).toBe(true);
   });
 
-  it("[X67] finds a sticky key that moves while its worker is there", () => {
+  it("[X67] the pinned checker reports a sticky key that moves though its worker is not lost and the run is not rebound", () => {
     const two = (between: (script: ObservationScript) => ObservationScript) =>
       between(runWithStickyKey().granted("r1.0", "w1", 10))
         .granted("r1.1", "w2", 11)

@@ -12,7 +12,7 @@ const nodeWithBehaviour = (kind: string) => ({
 const edge = (from: string, to: string) => ({ source: { node: from, port: "out" }, target: { node: to, port: "in0" } });
 
 describe("the model", () => {
-  it("[X69] carries values along edges, over lists in their order, and through chains with what the innermost adds", () => {
+  it("[X69] the workflow model carries values along edges, over lists in order, and through chains with what the innermost middleware adds", () => {
     const out = expectedNodeValue("a", {});
     const line = expectOf(startRunBody({ nodes: [workflowNode("a"), workflowNode("b")], edges: [edge("a", "b")] }));
     const list = expectOf(startRunBody(mapWorkflow([1, 2])));
@@ -27,7 +27,7 @@ describe("the model", () => {
     });
   });
 
-  it("[X69] fails with what fails, goes on behind what is skipped, and skips what is withheld or left out", () => {
+  it("[X69] the workflow model predicts failures, retries, nodes after a skipped one, hosts whose call is withheld, and pinned results", () => {
     const failing = expectOf(
       startRunBody({ nodes: [workflowNode("a", nodeWithBehaviour("throwing")), workflowNode("b")], edges: [edge("a", "b")] }),
     );
@@ -73,14 +73,14 @@ describe("outcome", () => {
       .exchange("getRun", { params: { runId: "r1" }, caller: "auditor" }, { status: 200, body });
   };
 
-  it("[X69] finds a run that ends otherwise than drawn, or returns a list that is not whole or not in order", () => {
+  it("[X69] the outcome checker reports a run that ends otherwise than predicted, or returns an incomplete or unordered list", () => {
     expect(passesChecker(shows("succeeded", { items, count: 2 }), "outcome")).toBe(true);
     expect(violationOf(shows("failed", {}), "outcome")).toContain("is failed and should be succeeded");
     expect(violationOf(shows("succeeded", { items: items.toReversed(), count: 2 }), "outcome")).toContain("and should");
     expect(violationOf(shows("succeeded", { items: items.slice(1), count: 1 }), "outcome")).toContain("and should");
   });
 
-  it("[X69] lets a run fail where something went wrong, and still wants the right values of one that succeeded", () => {
+  it("[X69] the outcome checker accepts a failed run after a fault, but still requires the right values of a succeeded one", () => {
     const troubled = () => new ObservationScript({}, "workflow").fault({ name: "cut", target: "w1" });
 
     expect(shows("failed", {}, troubled()).runChecker("outcome").violations).toEqual([]);

@@ -15,7 +15,7 @@ const requestStart = (script: ObservationScript, status: number, answer: object,
 const created = (script: ObservationScript) => script.created("r1", "c").read();
 
 describe("unknown packages", () => {
-  it("[X76] finds one that is let in though the catalogue knows packages, and a refusal that does not name it", () => {
+  it("[X76] the unknown-package checker reports an unknown package accepted while the catalogue lists others, and a refusal that does not name it", () => {
     expect(passesChecker(requestStart(catalogueFilled(), 400, refusal), "unknown-package")).toBe(true);
     expect(passesChecker(requestStart(new ObservationScript(), 202, { runId: "r1" }), "unknown-package")).toBe(true);
     expect(violationOf(requestStart(catalogueFilled(), 202, { runId: "r1" }), "unknown-package")).toContain("was accepted");
@@ -23,7 +23,7 @@ describe("unknown packages", () => {
     expect(violationOf(requestStart(catalogueFilled(), 400, unnamed), "unknown-package")).toContain("at /nodes/0/type");
   });
 
-  it("[X76] finds one that is refused though it was allowed, and a run of one that was refused", () => {
+  it("[X76] the unknown-package checker reports the refusal of an unknown package that was allowed, and a run that exists though it was refused", () => {
     expect(passesChecker(requestStart(catalogueFilled(), 202, { runId: "r1" }, true), "unknown-package")).toBe(true);
     expect(violationOf(requestStart(catalogueFilled(), 400, refusal, true), "unknown-package")).toContain(
       "allows that and was answered with 400",
@@ -33,7 +33,7 @@ describe("unknown packages", () => {
     );
   });
 
-  it("[X76] finds one that is given to somebody, and a run of one that ends otherwise than cancelled", () => {
+  it("[X76] the unknown-package checker reports a grant of an unknown package's task, and such a run that ends other than cancelled", () => {
     const waits = () => created(requestStart(catalogueFilled(), 202, { runId: "r1" }, true));
 
     expect(passesChecker(waits().commit(["run/r1", "run.cancelled"]).read(), "unknown-package")).toBe(true);

@@ -37,7 +37,7 @@ const seedWithDialect = (wanted: "first" | "v1"): number =>
 const seed = seedWithDialect("first");
 
 describe("a worker of the first generation", () => {
-  it("[X59] reads frames with exactly the fields it knows, and says what is wrong with any other", () => {
+  it("[X59] a first-generation worker reads frames with exactly the fields it knows, and names what is wrong with any other", () => {
     expect(readFrame({})).toMatchObject({ type: "control.session.accept" });
     expect(readFrame({}, { send_window: 64 })).toBe("control.session.accept has send_window");
     expect(readFrame({ number: 1 })).toBe("the envelope has number");
@@ -47,7 +47,7 @@ describe("a worker of the first generation", () => {
     expect(readFrame({ type: "biz.exec.dispatch", session_seq: 1 })).toBe("biz.exec.dispatch lacks run_id");
   });
 
-  it("[X59] gets work by numbers from 1 and delivers its results", async () => {
+  it("[X59] a first-generation worker gets dispatches numbered from 1 and delivers its results", async () => {
     const { report, seen: observations, frames } = await playWithLegacyWorkers(seed, []);
 
     expect(report).toMatchObject({ hasConverged: true });
@@ -58,7 +58,7 @@ describe("a worker of the first generation", () => {
     expect(dispatches.every(({ payload }) => !("fence" in payload))).toBe(true);
   });
 
-  it("[X59] is told to begin anew where it asks to resume, and what it lost with its socket is asked for again", async () => {
+  it("[X59] a first-generation worker's resume is answered with no accepted session, and work lost with its socket is still completed", async () => {
     const { faultPhaseMs, workers } = generateWorldPlan(seed, "session");
     const schedule = workers.flatMap(({ worker }) =>
       Array.from({ length: 12 }, (_, at) => ({ at: (faultPhaseMs * (at + 1)) / 13, kind: "reset", target: worker })),
@@ -76,7 +76,7 @@ describe("a worker of the first generation", () => {
 });
 
 describe("a worker of the oldest dialect", () => {
-  it("[X61] greets without waiting, acks by name, gets work without numbers and delivers its results, also after losing its socket", async () => {
+  it("[X61] workers of the v1 dialect exchange v1 frames only and complete all runs, also after their connections are reset", async () => {
     const oldest = seedWithDialect("v1");
     const { faultPhaseMs, workers } = generateWorldPlan(oldest, "session");
     const schedule = workers.flatMap(({ worker }) =>

@@ -44,7 +44,7 @@ async function writeUntilCommitted(
 const joins = 25;
 
 const joinsAreReadiedOnce: ContractCase = {
-  title: "[S10] lets exactly one scheduler ready a join whose predecessors several of them end at the same moment",
+  title: "[S10] a store lets exactly one scheduler ready a join whose predecessors several schedulers end at the same moment",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const clients = await openAllClients(fixture);
@@ -93,7 +93,7 @@ const joinsAreReadiedOnce: ContractCase = {
 const factsPerScheduler = 40;
 
 const logReadersMissNothing: ContractCase = {
-  title: "[S6] lets a reader that follows the log see every fact once and in order while schedulers commit side by side",
+  title: "[S6] a store's log reader sees every fact once and in order while schedulers commit concurrently",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const clients = await openAllClients(fixture);
@@ -132,7 +132,7 @@ const claimedTasks = 90;
 
 const concurrentClaimsAreExclusive: ContractCase = {
   title:
-    "[S13] gives each task of a line to one scheduler at a time, under a fence that only rises, while several claim in loops",
+    "[S13] a store gives each queued task to one scheduler at a time, under a fence that only rises, while several claim in loops",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const clients = await openAllClients(fixture);
@@ -185,7 +185,7 @@ function leaseTask(task: TaskRow): ChangeSet {
 const writesPerScheduler = 15;
 
 const concurrentDocumentWritesAreCounted: ContractCase = {
-  title: "[S72] lets several schedulers make one document and raise it in loops, each write on what the one before it left",
+  title: "[S72] a store lets several schedulers create and update one document in loops, each write building on the one before",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const clients = await openAllClients(fixture);

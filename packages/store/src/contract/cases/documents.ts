@@ -28,7 +28,8 @@ async function listAllPages(client: StoreClient, filter: DocsFilter, limit: numb
 }
 
 const collectionsAreListed: ContractCase = {
-  title: "[S70] lists a collection by sort, then by name, both ways and by cursor, and nothing of another collection or tenant",
+  title:
+    "[S70] a store lists a collection by sort key, then name, both ways and by cursor, with nothing of another collection or tenant",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -59,8 +60,7 @@ const collectionsAreListed: ContractCase = {
 };
 
 const documentsAreFoundByPrefixAndWords: ContractCase = {
-  title:
-    "[S70] finds documents by the beginning of their names and of their words, all of which must be there, in the order of the list",
+  title: "[S70] a store finds documents by a prefix of their name and by prefixes of words that must all match, in list order",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -103,7 +103,7 @@ const documentsAreFoundByPrefixAndWords: ContractCase = {
 };
 
 const documentsAreReadByName: ContractCase = {
-  title: "[S71] gives documents by their names in the order asked for, absent ones as null, and a stranger none",
+  title: "[S71] a store returns documents by name in the requested order, null for absent ones, and none to another tenant",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -119,7 +119,7 @@ const documentsAreReadByName: ContractCase = {
 };
 
 const documentsAreRoots: ContractCase = {
-  title: "[S72] guards a document by itself, also before it exists: of two turns that make it, one does",
+  title: "[S72] a store locks a document by its own key, even before it exists: of two turns that create it, one succeeds",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const one = await StoreClient.open(fixture, "a");
@@ -151,7 +151,8 @@ const documentsAreRoots: ContractCase = {
 };
 
 const deadLettersBelongToRuns: ContractCase = {
-  title: "[S72] guards a letter by the run of its task: whoever has the run may read and write it, everybody else finds it busy",
+  title:
+    "[S72] a store locks a dead letter by its task's run: a turn that holds the run may read and write it, others find it busy",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const one = await StoreClient.open(fixture, "a");
@@ -183,7 +184,7 @@ const deadLettersBelongToRuns: ContractCase = {
 };
 
 const documentsHaveDeadlines: ContractCase = {
-  title: "[S73] hands out documents whose time has come among all other rows, their roots taken, and names the next one",
+  title: "[S73] a store hands out due documents among all other due rows, with their roots locked, and returns the next due time",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -218,7 +219,7 @@ const documentsHaveDeadlines: ContractCase = {
 };
 
 const skippedRunsKeepTheirDeadLetters: ContractCase = {
-  title: "[S73] hands out no letter of a run that is left alone",
+  title: "[S73] a store hands out no due dead letter of a run that the turn skips",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -236,7 +237,8 @@ const skippedRunsKeepTheirDeadLetters: ContractCase = {
 };
 
 const outputChunksAreStored: ContractCase = {
-  title: "[S74] keeps what an attempt printed once, shows it in order from a chunk or a line on, the newest attempt by itself",
+  title:
+    "[S74] a store keeps an attempt's output chunks once, in order from any chunk or line, and returns the newest attempt by default",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -284,7 +286,7 @@ const outputChunksAreStored: ContractCase = {
 };
 
 const outputChunksNeedTheirRun: ContractCase = {
-  title: "[S74] refuses what a task printed in a unit that does not have its run, and what no table takes",
+  title: "[S74] a store refuses output chunks in a change set that does not hold their run, and chunks with invalid values",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -304,7 +306,7 @@ const outputChunksNeedTheirRun: ContractCase = {
 };
 
 const outputChunksAreTrimmedByAge: ContractCase = {
-  title: "[S75] removes what was printed before an instant, and nothing that came at it or later",
+  title: "[S75] a store removes output chunks from before an instant, and none from that instant or later",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

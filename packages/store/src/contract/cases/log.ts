@@ -9,7 +9,7 @@ const runCreated = (run: string, types: readonly string[], tenant = "acme") =>
   changeSet({ puts: [runRow(run, { tenant })], logEntries: [logEntry(tenant, `run/${run}`, types)] });
 
 const positionsHaveNoGaps: ContractCase = {
-  title: "[S6] numbers the facts of each tenant from 1 without gaps, in the order of commits and units",
+  title: "[S6] a store numbers the facts of each tenant from 1 without gaps, in the order of commits and change sets",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -51,7 +51,8 @@ const positionsHaveNoGaps: ContractCase = {
 };
 
 export const pollingReadersMissNothing: ContractCase = {
-  title: "[S6] never shows a lower position after a higher one, though commits of several schedulers finish out of order",
+  title:
+    "[S6] a store never shows a lower log position after a higher one, though commits of several schedulers finish out of order",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const clients = [await StoreClient.open(fixture, "a")];
@@ -102,7 +103,8 @@ export const pollingReadersMissNothing: ContractCase = {
 };
 
 const packedFactsAreCutAtThePage: ContractCase = {
-  title: "[S7] cuts pages inside the facts of one turn and goes on exactly behind the cut, from any cursor and at any limit",
+  title:
+    "[S7] a store cuts log pages inside the facts of one turn and continues exactly after the cut, from any cursor and at any limit",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -134,7 +136,7 @@ const packedFactsAreCutAtThePage: ContractCase = {
 };
 
 const subjectsHaveHistories: ContractCase = {
-  title: "[S7] reads the history of one subject by the same cursor, and nothing of it to another tenant",
+  title: "[S7] a store returns the history of one subject by the same cursor, and nothing of it to another tenant",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -155,7 +157,8 @@ const subjectsHaveHistories: ContractCase = {
 };
 
 const cursorsBelowTheFloorGetTheFloor: ContractCase = {
-  title: "[S8] answers a cursor below the log's floor with the floor and no facts, and one at the floor with all that follow",
+  title:
+    "[S8] a store answers a cursor below the log's floor with the floor and no facts, and one at the floor with all facts after it",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -177,7 +180,7 @@ const cursorsBelowTheFloorGetTheFloor: ContractCase = {
 };
 
 const logsAreReadBackwards: ContractCase = {
-  title: "[S81] reads the log backwards, cut anywhere, also of one subject, down to a cursor and to the fleet",
+  title: "[S81] a store reads the log backwards, cut anywhere, also for one subject, down to a cursor and to the floor",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -216,7 +219,7 @@ const logsAreReadBackwards: ContractCase = {
 };
 
 const typesAreFiltered: ContractCase = {
-  title: "[S81] picks facts whose types begin with certain words, both ways, looks at a bounded stretch a page and skips none",
+  title: "[S81] a store selects facts by type prefix, both ways, scans a bounded stretch per page and skips none",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

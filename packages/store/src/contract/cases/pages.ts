@@ -7,7 +7,7 @@ import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase } from "../fixtures/store-fixture.ts";
 
 const runPagesFollowTheirCursor: ContractCase = {
-  title: "[S20] pages runs newest first, by cursor, by phase and by client, each run once",
+  title: "[S20] a store pages runs newest first, by cursor, by phase and by client, each run once",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -65,7 +65,7 @@ const runPagesFollowTheirCursor: ContractCase = {
 };
 
 const tenantsStayApart: ContractCase = {
-  title: "[S20] shows a tenant's runs, workers and facts to that tenant only, also where one name begins like the other",
+  title: "[S20] a store shows a tenant's runs, workers and facts to that tenant only, even if its name is a prefix of another's",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -100,7 +100,7 @@ const tenantsStayApart: ContractCase = {
 };
 
 const runDetailsAreComplete: ContractCase = {
-  title: "[S20] shows a run with its tasks and its workflow, all routes, and how many tasks wait in each phase",
+  title: "[S20] a store returns a run with its tasks and workflow, all routes, and the number of open tasks in each phase",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -138,7 +138,7 @@ const runDetailsAreComplete: ContractCase = {
 };
 
 const workerPageShowsHeldTasks: ContractCase = {
-  title: "[S64] shows one worker with the attempts leased to it, in order and up to a limit, and to its own tenant only",
+  title: "[S64] a store returns one worker with the attempts leased to it, in order and up to a limit, to its own tenant only",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -166,7 +166,7 @@ const workerPageShowsHeldTasks: ContractCase = {
 };
 
 const workersAreCounted: ContractCase = {
-  title: "[S65] counts workers by tenant, phase and whether they drain",
+  title: "[S65] a store counts workers by tenant, phase and whether they are draining",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -190,7 +190,7 @@ const workersAreCounted: ContractCase = {
 };
 
 const tenantsAreListed: ContractCase = {
-  title: "[S86] lists the tenants that have a log, by name and page by page, not those that were only asked about",
+  title: "[S86] a store lists the tenants that have a log, by name and page by page, not those that were only queried",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -207,7 +207,7 @@ const tenantsAreListed: ContractCase = {
 };
 
 const concurrencyKeysAreShown: ContractCase = {
-  title: "[S87] shows a concurrency key with who holds it, to its own tenant only",
+  title: "[S87] a store returns a concurrency key with its holders, to its own tenant only",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -222,7 +222,7 @@ const concurrencyKeysAreShown: ContractCase = {
 };
 
 const openTaskCountsAreBounded: ContractCase = {
-  title: "[S66] counts one tenant's open tasks, or each tenant's up to a number of them, those of queued runs first",
+  title: "[S66] a store counts open tasks of one tenant or of each, up to a limit, those of queued runs first",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

@@ -8,7 +8,7 @@ import { StoreClient, withFixture } from "../fixtures/store-client.ts";
 import type { ContractCase } from "../fixtures/store-fixture.ts";
 
 const epochsRise: ContractCase = {
-  title: "[S1] raises a replica's epoch at each open, remembers its last turn, and refuses a foreign cluster",
+  title: "[S1] a store raises a replica's epoch at each open, returns its last turn, and refuses another cluster",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const first = await StoreClient.open(fixture, "a");
@@ -28,7 +28,7 @@ const epochsRise: ContractCase = {
 };
 
 const rowsComeBackExactly: ContractCase = {
-  title: "[S2] gives every kind of row back exactly as it was put, also after it is opened again",
+  title: "[S2] a store returns every kind of row exactly as it was written, also after it is reopened",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const rows = sampleRowsOfAllKinds();
@@ -45,7 +45,7 @@ const rowsComeBackExactly: ContractCase = {
 };
 
 const rowsAreReplaced: ContractCase = {
-  title: "[S2] keeps one row a key: later images replace earlier ones field by field, a dropped row is gone",
+  title: "[S2] a store keeps one row per key: a later version replaces every field of an earlier one, and a deleted row is gone",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -75,7 +75,7 @@ const rowsAreReplaced: ContractCase = {
 };
 
 export const everyChangeSetIsWritten: ContractCase = {
-  title: "[S3] writes every unit of a turn that it calls committed, rows and facts",
+  title: "[S3] a store writes the rows and facts of every change set of a turn that it reports as committed",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -97,7 +97,8 @@ export const everyChangeSetIsWritten: ContractCase = {
 };
 
 const invalidChangeSetIsNamed: ContractCase = {
-  title: "[S3] names a unit it refuses and writes nothing of that turn; without it the others go through",
+  title:
+    "[S3] a store names the change set it refuses and writes nothing of that turn, and the other change sets can be written without it",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -129,7 +130,8 @@ const invalidChangeSetIsNamed: ContractCase = {
 };
 
 const changeSetsKeepToTheirRoots: ContractCase = {
-  title: "[S4] refuses a unit that writes under a root its turn has not taken, and a row that comes twice in a turn",
+  title:
+    "[S4] a store refuses a change set that writes under a root its turn does not hold, and a row that occurs twice in a turn",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -152,7 +154,7 @@ const changeSetsKeepToTheirRoots: ContractCase = {
 };
 
 const newRowsMustNotExist: ContractCase = {
-  title: "[S4] writes a row that its unit calls new, and refuses the unit where the row is there already",
+  title: "[S4] a store writes a row that its change set marks as new, and refuses the change set if the row exists already",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -170,7 +172,7 @@ const newRowsMustNotExist: ContractCase = {
 };
 
 const turnsEnd: ContractCase = {
-  title: "[S4] ends a turn with its commit, whatever the outcome, and with its abort",
+  title: "[S4] a store ends a turn with its commit, whatever the outcome, and with its abort",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -190,7 +192,7 @@ const turnsEnd: ContractCase = {
 };
 
 const readersSeeCommittedOnly: ContractCase = {
-  title: "[S5] shows readers nothing of a turn before it is committed and all of it afterwards",
+  title: "[S5] a store shows readers nothing of a turn before it is committed and all of it afterwards",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -219,7 +221,7 @@ const readersSeeCommittedOnly: ContractCase = {
 };
 
 const reopeningChangesNothing: ContractCase = {
-  title: "[S21] is the same store after it is closed and opened again, as often as one likes",
+  title: "[S21] a store has the same contents each time it is closed and reopened",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       let client = await StoreClient.open(fixture);

@@ -51,7 +51,8 @@ function createManyRuns(count: number): RunRow[] {
 }
 
 const filtersCombine: ContractCase = {
-  title: "[S78] finds runs by phase, client, workflow, instant and words, in any combination, newest first, each once",
+  title:
+    "[S78] a store finds runs by phase, client, workflow, time and search words, in any combination, newest first, each once",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -107,7 +108,7 @@ const filtersCombine: ContractCase = {
 
 const searchFollowsRunChanges: ContractCase = {
   title:
-    "[S79] finds a run by what it failed of once it has, by its earlier words as long as they are its own, and after a reopening",
+    "[S79] a store finds a run by its error once it has failed and by its current words only, also after the store is reopened",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       let client = await StoreClient.open(fixture);
@@ -134,7 +135,8 @@ const searchFollowsRunChanges: ContractCase = {
 };
 
 const tasksArePaged: ContractCase = {
-  title: "[S82] shows a run with its first tasks, all tasks by cursor, and one task with its run, to its own tenant only",
+  title:
+    "[S82] a store returns a run with its first tasks, all tasks by cursor, and one task with its run, to its own tenant only",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -181,7 +183,7 @@ const tasksArePaged: ContractCase = {
 };
 
 const taskRangesTakeTheRun: ContractCase = {
-  title: "[S76] lists the tasks of a run between two ids in any phase, up to a limit, with the run taken",
+  title: "[S76] a store lists the tasks of a run between two ids in any phase, up to a limit, with the run locked",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -224,7 +226,7 @@ const taskRangesTakeTheRun: ContractCase = {
 };
 
 const hostingTasksCountAsOpen: ContractCase = {
-  title: "[S77] counts a task that others carry out as open, in its own phase",
+  title: "[S77] a store counts a task that other tasks carry out as open, in its own phase",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -251,7 +253,7 @@ const hostingTasksCountAsOpen: ContractCase = {
 
 const taskQueuesAreCounted: ContractCase = {
   title:
-    "[S83] shows each line that tasks wait in for a worker, with its route, how many up to a number, and since when; a tenant its own",
+    "[S83] a store lists a tenant's queues of tasks that wait for a worker, with route, task count up to a limit, and oldest ready time",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -291,7 +293,7 @@ const taskQueuesAreCounted: ContractCase = {
 
 const runsAreFoundByWorker: ContractCase = {
   title:
-    "[A377] finds runs by the workers who have a task of theirs or had it last, with other filters, however many tasks there are",
+    "[A377] a store finds runs by the workers that hold or last held one of their tasks, with other filters, however many tasks there are",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

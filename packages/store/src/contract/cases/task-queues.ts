@@ -27,7 +27,7 @@ async function claimTaskIds(
 }
 
 const claimsFollowBandAndRank: ContractCase = {
-  title: "[S13] claims the head of a line by band, then rank, up to its limit; pinned lines stand apart",
+  title: "[S13] a store claims the head of a task queue by band, then rank, up to a limit, and keeps pinned queues separate",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -65,7 +65,7 @@ const claimsFollowBandAndRank: ContractCase = {
 };
 
 const claimsLeaveOutQuarantine: ContractCase = {
-  title: "[S13] leaves the tasks of quarantined runs in their line and fills the claim from behind them",
+  title: "[S13] a store leaves the tasks of quarantined runs in their queue and fills the claim from behind them",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -77,7 +77,7 @@ const claimsLeaveOutQuarantine: ContractCase = {
 };
 
 const claimsAreNotDoubled: ContractCase = {
-  title: "[S13] gives no task to two turns: what one has claimed, the next does not see until it is let go",
+  title: "[S13] a store gives no task to two turns: a task that one has claimed is hidden from the next until it is released",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const a = await StoreClient.open(fixture, "a");
@@ -105,7 +105,7 @@ const claimsAreNotDoubled: ContractCase = {
 const otherQueueTasks = 200_000;
 
 const claimsReadTheirQueueOnly: ContractCase = {
-  title: "[S14] reads no other line's tasks for a claim, however many stand before its own",
+  title: "[S14] a store reads no other queue's tasks for a claim, however many precede its own",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -137,7 +137,7 @@ function bulkChangeSet(run: string, line: QueueName, tasks: number): ChangeSet {
 }
 
 const lateTenantsAreInterleaved: ContractCase = {
-  title: "[S15] ranks a tenant that comes late at the line's present clock: it shares from then on and has saved no credit",
+  title: "[S15] a store ranks a late tenant at the queue's current clock: it gets its share from then on and has saved no credit",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -166,7 +166,7 @@ const lateTenantsAreInterleaved: ContractCase = {
 };
 
 const ranksAreClocksPlusCost: ContractCase = {
-  title: "[S15] sets rank = max(tenant clock, line clock) + cost, and moves the tenant's clock there",
+  title: "[S15] a store sets rank = max(tenant clock, queue clock) + cost, and moves the tenant's clock there",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

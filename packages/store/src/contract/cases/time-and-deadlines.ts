@@ -21,7 +21,7 @@ async function readDueKeys(client: StoreClient, due: number, skip: readonly RowK
 
 const deadlinesComeInOrder: ContractCase = {
   title:
-    "[S16] hands out passed deadlines of all kinds of rows, oldest first, up to the limit, and names the next that has not passed",
+    "[S16] a store hands out passed deadlines of all kinds of rows, oldest first, up to a limit, and returns the next that has not passed",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -57,7 +57,7 @@ const deadlinesComeInOrder: ContractCase = {
 };
 
 const dueRowsAreTaken: ContractCase = {
-  title: "[S16] takes the root of a row that is due, brings the run of a task along, and leaves out roots in other hands",
+  title: "[S16] a store locks the root of a due row, loads the run of a due task, and leaves out roots that other turns hold",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -83,7 +83,7 @@ const dueRowsAreTaken: ContractCase = {
 };
 
 const clocksNeverGoBack: ContractCase = {
-  title: "[S17] never tells an earlier time than before, over jumps of the wall clock by an hour and a new start",
+  title: "[S17] a store's clock never goes back, over wall clock jumps of an hour and more and a reopening",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const hourMs = 3_600_000;

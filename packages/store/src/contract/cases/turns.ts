@@ -15,7 +15,7 @@ async function openTwoClients(fixture: StoreFixture): Promise<[StoreClient, Stor
 }
 
 const busyRootsAreNotWaitedFor: ContractCase = {
-  title: "[S9] answers busy for what stands under a root that another turn holds, and lets go of it at commit and abort",
+  title: "[S9] a store answers busy for rows under a root that another turn holds, and releases the root at commit and abort",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const [a, b] = await openTwoClients(fixture);
@@ -42,7 +42,7 @@ const busyRootsAreNotWaitedFor: ContractCase = {
 };
 
 const unknownRowsAreAskedFor: ContractCase = {
-  title: "[S9] loads with `more` what a turn did not ask for at first, under the same instant",
+  title: "[S9] a store's turn can load rows and task lists with loadMore that it did not request at first",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -82,7 +82,7 @@ async function endPredecessor(client: StoreClient, slot: string): Promise<"busy"
 }
 
 export const joinsCountEachEnd: ContractCase = {
-  title: "[S10] counts both ends when two turns finish two predecessors of one join at once",
+  title: "[S10] a store counts both ends when two turns finish two predecessors of one join at once",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const [a, b] = await openTwoClients(fixture);
@@ -102,7 +102,7 @@ export const joinsCountEachEnd: ContractCase = {
 };
 
 const lostAnswersAreSettled: ContractCase = {
-  title: "[S11] settles a commit whose answer was lost exactly, both ways, and goes on afterwards",
+  title: "[S11] a store settles a commit whose answer was lost correctly, as committed or absent, and takes turns afterwards",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -132,7 +132,8 @@ const lostAnswersAreSettled: ContractCase = {
 };
 
 const failedTurnsLeaveNothing: ContractCase = {
-  title: "[S12] writes nothing of a turn that fails without a unit to blame, and the same turn goes through when tried again",
+  title:
+    "[S12] a store writes nothing of a turn that fails without a change set to blame, and the same turn succeeds when retried",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -153,7 +154,7 @@ const failedTurnsLeaveNothing: ContractCase = {
 };
 
 const supersededReplicasAreFenced: ContractCase = {
-  title: "[S22] refuses the commits of a replica that has been opened again elsewhere",
+  title: "[S22] a store refuses the commits of a replica that has been opened again elsewhere, or refuses the second opening",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const old = await StoreClient.open(fixture, "a");
@@ -173,7 +174,8 @@ const supersededReplicasAreFenced: ContractCase = {
 };
 
 const mailArrivesOnce: ContractCase = {
-  title: "[S19] hands mail to the epoch it is for, in order, once a turn that read it is committed and again when it was not",
+  title:
+    "[S19] a store hands mail to the epoch it is addressed to, in order, once to a turn that commits and again after one that aborts",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const [a, b] = await openTwoClients(fixture);
@@ -204,7 +206,7 @@ const mailArrivesOnce: ContractCase = {
 };
 
 const taskListsFollowTheirIndex: ContractCase = {
-  title: "[S18] lists the open tasks of a run after a cursor, the tasks a worker holds, and the head of a line",
+  title: "[S18] a store lists the open tasks of a run after a cursor, the tasks a worker holds, and the head of a queue",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

@@ -14,7 +14,7 @@ const grantChangeSet = (run: string, epoch = 7): ChangeSet =>
 
 const changedWorkersFailTheCommit: ContractCase = {
   title:
-    "[S60] writes nothing of a turn that relies on a worker which is away, draining, in another epoch or unknown, and names it",
+    "[S60] a store writes nothing of a turn that relies on a worker which is away, lost, draining, in another epoch or unknown, and names it",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -48,7 +48,7 @@ const changedWorkersFailTheCommit: ContractCase = {
 };
 
 const turnsMayRelyOnOneWorker: ContractCase = {
-  title: "[S61] lets several turns rely on one worker at once, and none on a worker that another turn has in hand",
+  title: "[S61] a store lets several turns rely on one worker at once, and none on a worker that another turn holds",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       if (!fixture.hasConcurrentTurns) return;
@@ -76,7 +76,7 @@ const turnsMayRelyOnOneWorker: ContractCase = {
 };
 
 const turnMayRelyOnWorkerItHolds: ContractCase = {
-  title: "[S62] lets a turn rely on a worker that it has in hand itself",
+  title: "[S62] a store lets a turn rely on a worker that the turn itself holds",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
@@ -91,7 +91,7 @@ const turnMayRelyOnWorkerItHolds: ContractCase = {
 };
 
 const addressesTakeNoRoot: ContractCase = {
-  title: "[S63] tells a worker's address without taking it, also of one that another turn has in hand",
+  title: "[S63] a store returns a worker's address without locking the worker, even while another turn holds it",
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);

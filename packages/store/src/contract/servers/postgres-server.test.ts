@@ -17,7 +17,7 @@ async function queryValue(url: string, text: string): Promise<unknown> {
   }
 }
 
-it("[S53] starts servers side by side that sync, keep their data and port over a restart, and leave nothing behind", async () => {
+it("[S53] PostgreSQL test servers run side by side, sync, keep data and port over a restart, and leave nothing behind", async () => {
   const servers = await Promise.all([startPostgres(), startPostgres()]);
   const [first, second] = servers;
   const url = await first.createDatabase("kept");
@@ -33,7 +33,7 @@ it("[S53] starts servers side by side that sync, keep their data and port over a
   expect(existsSync(folder)).toBe(false);
 });
 
-it("[S53] ends a server and removes its folder when the process that started it is killed", async () => {
+it("[S53] a PostgreSQL test server is ended and its folder removed when the process that started it is killed", async () => {
   const script = `
     import { startPostgres } from ${JSON.stringify(new URL("./postgres-server.ts", import.meta.url).href)};
     const server = await startPostgres();
@@ -52,6 +52,6 @@ it("[S53] ends a server and removes its folder when the process that started it 
   await expect.poll(() => existsSync(folder) || existsSync(`/proc/${pid}`), { timeout: 20_000, interval: 20 }).toBe(false);
 });
 
-it("[S53] says what to install where a server is missing", () => {
+it("[S53] a missing test server program is reported with the package to install", () => {
   expect(() => findProgram("no-such-server", "no-such-package")).toThrow(/apt-get install no-such-package/);
 });

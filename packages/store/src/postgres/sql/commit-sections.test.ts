@@ -39,7 +39,7 @@ const copyFields = (row: Row, other: Row, fields: readonly string[]): Row => ({
 });
 
 describe("rows on their way", () => {
-  it("[S2] comes back as put, whichever columns have changed: each one alone, the usual ones together, and all", async () => {
+  it("[S2] a row in PostgreSQL is read back as written, whichever columns have changed: each one alone, the usual ones together, and all", async () => {
     const samples = sampleRowsOfAllKinds();
     await storeClient.write(changeSet({ puts: samples }));
     for (const row of samples) {
@@ -60,7 +60,7 @@ describe("rows on their way", () => {
     }
   });
 
-  it("[S2] keeps many rows of many kinds apart in one turn, with texts of any length and alphabet", async () => {
+  it("[S2] the PostgreSQL store keeps many rows of many kinds apart in one turn, with texts of any length and alphabet", async () => {
     const texts = ["", "a", "ä".repeat(3_000), "\u{1f600}".repeat(99), "x".repeat(70_000)];
     const rows = texts.flatMap((text, at) =>
       sampleRowsOfAllKinds().map((row): Row => {
@@ -76,7 +76,7 @@ describe("rows on their way", () => {
     expect((await storeClient.readLog("acme")).map((entry) => entry.type)).toEqual(texts);
   });
 
-  it("[S46] has a place of its own for every section, and no column twice", () => {
+  it("[S46] every section of a PostgreSQL commit has its own offset, and no column twice", () => {
     expect(sections.map(({ offset: at }) => at).sort((a, b) => a - b)).toEqual(sections.map((_, index) => 3 * index));
     for (const { columns, texts, numbers } of Object.values(rowSections).flatMap(({ insert: i, upsert: p, updates: changes }) => [
       i,

@@ -9,7 +9,7 @@ function beginTurnAt(lead: ClockLead, server: number, stored: number): number {
 }
 
 describe("time on a server whose clock was set back", () => {
-  it("[S48] goes on from the last instant that was stored, a little slower, until the server has caught up", () => {
+  it("[S48] PostgreSQL store time goes on from the last stored instant, a little slower, after the server's clock is set back, until that has caught up", () => {
     const lead = new ClockLead();
     let now = beginTurnAt(lead, 1_000_000, 0);
     const before = now;
@@ -22,7 +22,7 @@ describe("time on a server whose clock was set back", () => {
     expect(now - (400_000 + 60_000 + 600_000 * 21 - 5_000)).toBeLessThan(5_000);
   });
 
-  it("[S48] follows a clock that was not set back exactly", () => {
+  it("[S48] PostgreSQL store time exactly follows a server clock that was not set back", () => {
     const lead = new ClockLead();
 
     expect([1_000, 1_001, 5_000].map((server) => beginTurnAt(lead, server, 0))).toEqual([1_000, 1_001, 5_000]);

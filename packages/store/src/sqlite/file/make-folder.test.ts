@@ -9,7 +9,7 @@ const script = `
   await store.open({ replica: "a", cluster: "test" }).catch((cause) => console.log(cause.code));
 `;
 
-it("[S33] refuses at once a folder that the system lets nobody make", (ctx) => {
+it("[S33] the SQLite store refuses at once a folder that the system lets nobody create", (ctx) => {
   if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
 
   const end = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "--eval", script], {

@@ -39,7 +39,7 @@ function insert(raw: DatabaseSync, row: RunRow | TaskRow): void {
 }
 
 describe("files of earlier versions", () => {
-  it("[S67] takes a file of the version before over: its workers are there, with nothing said of their condition", async () => {
+  it("[S67] the SQLite store upgrades a file from before workers had a condition, and keeps its workers with an empty one", async () => {
     const raw = makeFile(2);
     const cells = encodeCells(workerRow("acme/w1"), allColumnsMask, asTexts);
     const names = columnsByKind.worker.names.replace(', "condition"', "");
@@ -55,7 +55,7 @@ describe("files of earlier versions", () => {
     ]);
   });
 
-  it("[S67] takes a file over in which tasks lay by id and every row of the log was indexed at once", async () => {
+  it("[S67] the SQLite store upgrades a file in which tasks were ordered by id and every log row was indexed at once", async () => {
     const raw = makeFile(3);
     const tasks = [taskRow("r1.1"), taskRow("r1.2", { phase: "leased", worker: "acme/w1", boot: "b1" })];
     for (const row of [runRow("r1"), ...tasks]) insert(raw, row);
@@ -73,7 +73,7 @@ describe("files of earlier versions", () => {
     expect(items.map(({ position, type }) => `${position} ${type}`)).toEqual(["1 a", "2 b", "4 d"]);
   });
 
-  it("[S84] takes a file over in which runs had no names: they say nothing of themselves and are found by their words", async () => {
+  it("[S84] the SQLite store upgrades a file from before runs had names, and finds its runs by their words", async () => {
     const raw = makeFile(4);
     const runs = Array.from({ length: 30 }, (_, at) =>
       runRow(`r${10 + at}`, { client: at % 10 === 0 ? "nightly" : "cli", error: at === 7 ? '{"code":"E.OLD"}' : null }),

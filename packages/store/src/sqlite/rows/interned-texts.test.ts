@@ -17,7 +17,7 @@ function countWords(): number {
 const leased = (id: string, worker: string) => taskRow(id, { phase: "leased", worker, boot: "b1", route: "route-1" });
 
 describe("words", () => {
-  it("[S69] stores a text that many tasks share once, and reads every task with its texts, also after a restart", async () => {
+  it("[S69] the SQLite store stores a text that many tasks share once, and reads every task with its texts, also after a restart", async () => {
     const client = await openHand({ cacheRows: 2 });
     const tasks = Array.from({ length: 20 }, (_, at) => leased(`r1.${at + 10}`, at % 2 === 0 ? "acme/w1" : "acme/w2"));
     await client.write(changeSet({ puts: [runRow("r1"), ...tasks] }));
@@ -34,7 +34,7 @@ describe("words", () => {
     await tx.abort();
   });
 
-  it("[S69] forgets the words of a turn that failed: the next one stores them again", async () => {
+  it("[S69] the SQLite store discards the shared texts of a turn that failed, and the next turn stores them again", async () => {
     let isBroken = true;
     const failpoint = (name: string) => {
       if (isBroken && name === "sqlite.commit") throw Object.assign(new Error("no room"), { errcode: 13 });

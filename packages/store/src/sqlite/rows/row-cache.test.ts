@@ -3,7 +3,7 @@ import { runRow, taskRow } from "../../contract/fixtures/sample-rows.ts";
 import { RowCache } from "./row-cache.ts";
 
 describe("row cache", () => {
-  it("[S38] holds no more rows than it was given room for, and keeps those that are used", () => {
+  it("[S38] the row cache holds no more rows than its limit, and keeps those that are used", () => {
     const cache = new RowCache(100);
     cache.set(runRow("used"));
     for (let at = 0; at < 1_000; at++) {
@@ -17,7 +17,7 @@ describe("row cache", () => {
     expect(cache.get("task", "r.0")).toBeUndefined();
   });
 
-  it("[S38] never answers an image that a later one has replaced, whichever way the row went", () => {
+  it("[S38] the row cache never returns a version of a row that was replaced, whether the row was updated, evicted or deleted", () => {
     const cache = new RowCache(20);
     cache.set(runRow("r1", { phase: "failed" }));
     cache.set(runRow("r1", { phase: "running" }));

@@ -15,7 +15,7 @@ function count(table: string): number {
 }
 
 describe("histories", () => {
-  it("[S68] finds the history of a subject from any cursor, whether the index has it or only the newest rows of the log", async () => {
+  it("[S68] the SQLite store finds the history of a subject from any cursor, whether it is indexed or only in the newest rows of the log", async () => {
     const client = await openHand({ unindexedLogRowsMax: 5 });
     const told: string[] = [];
     const history = async (after: number, limit: number) =>
@@ -42,7 +42,7 @@ describe("histories", () => {
     expect(count("event") - count("event_of")).toBeLessThanOrEqual(5);
   });
 
-  it("[S68] goes on with the tail of the log that it finds, and forgets histories with the log", async () => {
+  it("[S68] a reopened SQLite store indexes the unindexed end of the log that it finds, and trims subject histories with the log", async () => {
     const first = await openHand({ unindexedLogRowsMax: 3 });
     for (const type of ["a", "b", "c"])
       await first.write(changeSet({ puts: [runRow(type)], logEntries: [logEntry("acme", "run/r1", [type])] }));
