@@ -54,8 +54,11 @@ export const presentVersion = (document: WorkflowVersionDocument): WorkflowVersi
 export const presentWorkflowPackage = (pack: WorkflowPackageDocument) => {
   const { id, slug, displayName, visibility, summary, tags, owner: ownerId, ownerName, preview } = pack;
   const about = { id, slug, displayName, visibility, ...omitUndefined({ summary, tags }), ownerId, ownerName };
-  const latest = { latestVersion: pack.versions[0]?.version, previewImage: preview ?? undefined };
-  return { ...about, updatedAt: isoTime(pack.updatedAt), ...omitUndefined(latest) };
+  const previewImage = preview ?? undefined;
+  const newest = pack.versions[0];
+  // Every publication sets the picture of its package, so the package's is that of its newest version.
+  const latestVersion = newest && { ...presentPackageVersion(newest), ...omitUndefined({ previewImage }) };
+  return { ...about, updatedAt: isoTime(pack.updatedAt), ...omitUndefined({ latestVersion, previewImage }) };
 };
 
 export const presentPackageVersion = ({ id, version, at, by: publisherId, changelog }: WorkflowPackageVersionEntry) => ({

@@ -58,9 +58,11 @@ export class RestCall {
   /** Whether the caller's token would be accepted now, and has this grant too, for answers that go on for hours. */
   readonly isStillAuthorized: (grant?: Permission) => boolean;
   readonly #request: AuthorizedRequest;
+  readonly #route: Route;
 
   constructor(request: AuthorizedRequest, route: Route, isStillAuthorized: RestCall["isStillAuthorized"]) {
     this.#request = request;
+    this.#route = route;
     this.requestId = request.requestId;
     this.identity = request.identity;
     this.params = request.params;
@@ -143,7 +145,7 @@ export class RestCall {
 
   readPageLimit(): number {
     const text = this.query["limit"];
-    if (text === undefined) return limits.pageItemsDefault;
+    if (text === undefined) return Number(this.#route.query?.["limit"]?.default ?? limits.pageItemsDefault);
     const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
     if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
     throw invalidRequest("query.limit", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`);

@@ -57,6 +57,23 @@ describe("packages and the catalogue of nodes", () => {
     expect(second.body.nextCursor).toBeNull();
   });
 
+  it("[A381] more packages than a page usually has are listed at once if no limit is given", async () => {
+    const many = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, "0")}`);
+    const { docs, environment } = bench;
+    const recorder = new ManifestRecorder({ engineClient: docs.engineClient, reader: docs.reader, digest: String, environment });
+    recorder.recordManifests(
+      "default",
+      many.map((name) => ({ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") })),
+    );
+    await recorder.whenIdle();
+    bench.environment.advance(60_000);
+
+    const { body } = await bench.callRoute("listPackages", { as: "vic" });
+
+    expect(body.items).toHaveLength(62);
+    expect(body.nextCursor).toBeNull();
+  });
+
   it("[A54] a package is shown with the manifest of its newest version, or of the one named", async () => {
     const newest = await bench.callRoute("getPackage", { params: { packageName: "demo" } });
     const older = await bench.callRoute("getPackage", { params: { packageName: "demo" }, query: { version: "1.9.0" } });

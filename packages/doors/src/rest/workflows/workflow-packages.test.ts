@@ -34,11 +34,27 @@ describe("workflows published as packages", () => {
       summary: "what it does",
       tags: ["night"],
       ownerId: "ann",
-      latestVersion: "1.0.0",
       previewImage: "data:p",
       versions: [{ id: body.versionId, version: "1.0.0", changelog: "first", publisherId: "ann" }],
       asOf: 2,
     });
+  });
+
+  it("[A380] latestVersion of a workflow package is its newest version as an object, with the package's picture, in the list and in the detail", async () => {
+    await publish({ version: "1.0.0", changelog: "first" });
+    const { body } = await publish({ version: "1.1.0", changelog: "second" });
+
+    const { items } = (await bench.callRoute("listWorkflowPackages", { as: "ann" })).body;
+    const { latestVersion } = (await show(body.packageId)).body;
+    expect(latestVersion).toEqual({
+      id: body.versionId,
+      version: "1.1.0",
+      publishedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+      changelog: "second",
+      publisherId: "ann",
+      previewImage: "data:p",
+    });
+    expect(items).toMatchObject([{ id: body.packageId, latestVersion }]);
   });
 
   it("[A48] publishing a workflow again adds a version to its package, newest first; a version that exists is refused with 409", async () => {
@@ -51,7 +67,7 @@ describe("workflows published as packages", () => {
     expect((await show(first.body.packageId)).body).toMatchObject({
       displayName: "Nights",
       slug: "nights",
-      latestVersion: "1.1.0",
+      latestVersion: { version: "1.1.0" },
     });
     const versions = await bench.callRoute("listWorkflowPackageVersions", {
       as: "bob",

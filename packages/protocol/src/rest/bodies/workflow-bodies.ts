@@ -179,7 +179,7 @@ const packageSummaryFields = {
   ownerId: t.optional(t.id()),
   ownerName: t.optional(t.name()),
   updatedAt: t.optional(t.instant()),
-  latestVersion: t.optional(t.id()),
+  latestVersion: t.optional(WorkflowPackageVersionSchema),
   previewImage: previewImageField(),
 };
 export const WorkflowPackageSummarySchema = t.object(packageSummaryFields);

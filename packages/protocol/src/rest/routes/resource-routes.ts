@@ -2,7 +2,7 @@
 
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/resource-bodies.ts";
-import { changeFaults, pagingQuery, type Route, readFaults, route } from "./route.ts";
+import { changeFaults, fullPageQuery, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
 const removeFaults = [...readFaults, "E.NOT_FOUND", "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"] as const;
 const multipartForm = "multipart/form-data";
@@ -70,7 +70,7 @@ export const resourceRoutes = {
   listResourceGrants: route("GET", "/api/v1/resource-grants", "read", {
     summary: "Grants that the caller has made; admins see all. A page may be short although more follows.",
     query: {
-      ...pagingQuery,
+      ...fullPageQuery,
       workflowId: { schema: t.id() },
       packageName: { schema: t.id() },
       packageVersion: { schema: t.id() },

@@ -104,6 +104,11 @@ export const pagingQuery = {
   limit: { schema: t.between(1, limits.pageItemsMax), default: limits.pageItemsDefault },
   cursor: { schema: t.string({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
 } as const satisfies Record<string, QueryParameter>;
+/** Of lists that dashboards of the field ask for once, because there they have no pages. */
+export const fullPageQuery = {
+  ...pagingQuery,
+  limit: { ...pagingQuery.limit, default: limits.pageItemsMax },
+} as const satisfies Record<string, QueryParameter>;
 /** Of every route that changes something when it is posted to. */
 const idempotencyKeyHeader = {
   "Idempotency-Key": t.optional(

@@ -3,7 +3,16 @@
 import * as t from "../../schema/field-types.ts";
 import { CatalogNodeListSchema, PackageDetailSchema, PackageListSchema } from "../bodies/catalog-bodies.ts";
 import * as bodies from "../bodies/workflow-bodies.ts";
-import { changeFaults, ifMatchHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
+import {
+  changeFaults,
+  fullPageQuery,
+  ifMatchHeaderOf,
+  pagingQuery,
+  type Route,
+  readFaults,
+  route,
+  writeFaults,
+} from "./route.ts";
 
 const ifMatchHeader = ifMatchHeaderOf("draft");
 const versionOrDraft = (description: string) => ({ schema: t.string({ pattern: "^([1-9][0-9]{0,8}|draft)$" }), description });
@@ -147,7 +156,7 @@ export const workflowRoutes = {
   }),
   listPackages: route("GET", "/api/v1/packages", "read", {
     summary: "Node packages whose manifests are known here, by name.",
-    query: pagingQuery,
+    query: fullPageQuery,
     response: PackageListSchema,
   }),
   getPackage: route("GET", "/api/v1/packages/{packageName}", "read", {
