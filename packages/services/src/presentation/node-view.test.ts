@@ -32,6 +32,16 @@ describe("the nodes of a run as they are shown", () => {
     expect(plain).not.toHaveProperty("middlewares");
   });
 
+  it("[A382] the metadata of a host node lists its middlewares, before and after the host is reached, beside what its worker sent", () => {
+    const hostOf = (nodes: ReturnType<typeof shown>) => nodes.find(({ nodeId }) => nodeId === nodeIds[1]);
+
+    expect(hostOf(shown([]))?.metadata).toEqual({ middlewares: [mw] });
+    const state = saying({ metadata: { model: "m1" } });
+    const nodes = shown([["r1.1", { phase: "succeeded", worker: "default/w-1", state }]]);
+    expect(hostOf(nodes)?.metadata).toEqual({ model: "m1", middlewares: [mw] });
+    expect(nodes.find(({ nodeId }) => nodeId === nodeIds[0])).not.toHaveProperty("metadata");
+  });
+
   it("[A6] a node shows the artifacts it left and with which worker, by that worker's name", () => {
     const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12 }];
     const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: saying({ artifacts }) }]]);
@@ -82,6 +92,38 @@ describe("the nodes of a run as they are shown", () => {
 
     expect(presentNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
     expect(presentNodes(detail, context)).toHaveLength(4);
+  });
+
+  it("[A382] the metadata of a node in a container names its frame as dashboards of the field read it, also in nested containers", () => {
+    const containerOf = (at: number, subgraphId: string) => ({
+      ...sampleChain.nodes[at],
+      role: "container",
+      type: "workflow.container",
+      parameters: { __container: { subgraphId } },
+    });
+    const subgraphs = [
+      { id: "outer", metadata: { label: "Outer" }, definition: { ...sampleChain, nodes: [containerOf(1, "inner")], edges: [] } },
+      { id: "inner", definition: { ...sampleChain, edges: [] } },
+    ];
+    const nested = { ...sampleChain, nodes: [containerOf(0, "outer")], edges: [], subgraphs };
+    const tasks = ["r1.0", "r1.0*0", "r1.0*0/0", "r1.0*0/0*2", "r1.0*0/0*2/2"].map((id) => taskRow(id, { phase: "hosting" }));
+    const nodes = presentNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);
+
+    const outer = {
+      frameId: `${sampleChain.id}::${nodeIds[0]}::outer`,
+      containerNodeId: nodeIds[0],
+      subgraphId: "outer",
+      aliasChain: ["outer"],
+      subgraphName: "Outer",
+    };
+    const inner = {
+      frameId: `${outer.frameId}::${nodeIds[1]}::inner#2`,
+      containerNodeId: nodeIds[1],
+      subgraphId: "inner",
+      aliasChain: ["outer", "inner"],
+      subgraphName: sampleChain.metadata.name,
+    };
+    expect(nodes.map(({ metadata }) => metadata?.["__frame"])).toEqual([undefined, outer, outer, inner, inner]);
   });
 
   it("[A157] nodes of a retried iteration show the number of the iteration and the number of their frame", () => {

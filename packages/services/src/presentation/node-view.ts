@@ -21,8 +21,9 @@ import {
   type RunNodeStatus,
   type Workflow,
 } from "@astraflow/protocol";
+import { chainAndFrameMetadata } from "./frame-metadata.ts";
 import { isoTime } from "./iso-time.ts";
-import { cachedPlanOf } from "./plan-cache.ts";
+import { type CompiledDefinition, cachedDefinitionOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
 import { instanceIdOf } from "./worker-view.ts";
 
@@ -45,24 +46,26 @@ export function presentNodes(
   context: NodeViewContext,
   cutAfter: string | null = null,
 ): RunNodeStatus[] {
-  const plan = cachedPlanOf(detail.workflow);
+  const definition = cachedDefinitionOf(detail.workflow);
+  const { plan } = definition;
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const top = plan.nodes.flatMap((node) => {
     const taskId = `${detail.run.id}.${node.ordinal}`;
     const task = tasks.get(taskId);
     tasks.delete(taskId);
-    if (task !== undefined) return [presentNode(plan, node, task, context, new Map())];
+    if (task !== undefined) return [presentNode(definition, node, task, context, new Map())];
     return cutAfter !== null && taskId > cutAfter ? [] : [presentUnstartedNode(detail.run, plan, node, taskId)];
   });
-  return [...top, ...presentTasks(plan, [...tasks.values()], context)];
+  return [...top, ...presentTasks(detail.workflow, [...tasks.values()], context)];
 }
 
 /** Tasks of a run as nodes, without those that were never reached. */
-export function presentTasks(plan: Plan, tasks: readonly TaskRow[], context: NodeViewContext): RunNodeStatus[] {
+export function presentTasks(workflow: string, tasks: readonly TaskRow[], context: NodeViewContext): RunNodeStatus[] {
+  const definition = cachedDefinitionOf(workflow);
   const iterations = iterationIndexesOf(tasks);
   return tasks.flatMap((task) => {
-    const node = nodeAt(plan, taskPathOf(task));
-    return node === null ? [] : [presentNode(plan, node, task, context, iterations)];
+    const node = nodeAt(definition.plan, taskPathOf(task));
+    return node === null ? [] : [presentNode(definition, node, task, context, iterations)];
   });
 }
 
@@ -85,17 +88,27 @@ function presentUnstartedNode(run: RunRow, plan: Plan, node: PlanNode, taskId: s
   const status = wasSkipped ? "skipped" : isOver ? "cancelled" : "queued";
   const chain = chainFields(plan, node);
   const state = { stage: isOver ? status : "waiting", ...chain };
-  return { nodeId: node.id, taskId, status, label: node.label, ...chain, state };
+  const metadata = chain.middlewares !== undefined && { metadata: { middlewares: chain.middlewares } };
+  return { nodeId: node.id, taskId, status, label: node.label, ...chain, ...metadata, state };
 }
 
-function presentNode(plan: Plan, node: PlanNode, task: TaskRow, context: NodeViewContext, iterations: IterationIndexes) {
+function presentNode(
+  definition: CompiledDefinition,
+  node: PlanNode,
+  task: TaskRow,
+  context: NodeViewContext,
+  iterations: IterationIndexes,
+) {
+  const { plan } = definition;
   const status = nodeStatusByPhase[task.phase];
   const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const state = readTaskState(task);
   const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIdOf(task.worker));
   // The plan that the node stands in: the top level's, or a container's body.
-  const scope = scopeOf(taskPathOf(task));
+  const path = taskPathOf(task);
+  const scope = scopeOf(path);
+  const holder = lastStep(path).iteration === null ? scope : path;
   const chain = chainFields(scope === "" ? plan : (nodeAt(plan, scope)?.container?.body ?? plan), node);
   const shown: RunNodeStatus = {
     nodeId: node.id,
@@ -111,6 +124,7 @@ function presentNode(plan: Plan, node: PlanNode, task: TaskRow, context: NodeVie
     attempt: task.attempt,
     fence: task.fence,
     ...resultFields(task, state, context),
+    ...metadataField(state, chainAndFrameMetadata(definition, holder, chain)),
     ...iterationFields(plan, task, state, iterations),
     ...chain,
     state: { ...stateFields(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
@@ -132,17 +146,20 @@ function resultFields(task: TaskRow, state: TaskState, context: NodeViewContext)
   const partial = state.results as JsonObject | undefined;
   const result = task.result === null ? partial : (JSON.parse(task.result) as JsonObject);
   const artifacts = presentArtifacts(task.id, state, context);
-  // What it says of its result is added to what it said while it ran.
-  const metadata = { ...state.said?.metadata, ...state.metadata } as JsonObject;
   return {
     ...(result !== undefined && { result }),
-    ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(state.said?.metrics !== undefined && { metrics: state.said.metrics as Record<string, number> }),
     ...(artifacts.length > 0 && { artifacts }),
     ...(state.refs !== undefined && { resourceRefs: state.refs.map(presentResourceRef) }),
     ...(state.affinity !== undefined && { affinity: presentAffinity(state.affinity) }),
     ...(state.why !== undefined && { why: state.why }),
   };
+}
+
+/** What the node says of its result is added to what it said while it ran; chain and frame are the scheduler's to name. */
+function metadataField(state: TaskState, added: JsonObject): { metadata?: JsonObject } {
+  const metadata = { ...state.said?.metadata, ...state.metadata, ...added } as JsonObject;
+  return Object.keys(metadata).length > 0 ? { metadata } : {};
 }
 
 /** As its artifact is spelt, so that one can be sent as the other. */

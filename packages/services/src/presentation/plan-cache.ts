@@ -3,17 +3,31 @@
 import { compilePlan, type Plan } from "@astraflow/graph";
 import { LruMap, type Workflow } from "@astraflow/protocol";
 
-const cachedPlans = new LruMap<string, Plan>({
+/** A definition as answers need it: its plan, and the names that the plan leaves out. */
+export interface CompiledDefinition {
+  readonly plan: Plan;
+  readonly workflowId: string;
+  /** For people, by the subgraph's id. */
+  readonly subgraphNames: ReadonlyMap<string, string>;
+}
+
+const cachedDefinitions = new LruMap<string, CompiledDefinition>({
   entriesMax: 32,
   weightMax: 32 * 1024 * 1024,
-  weightOf: (_plan, text) => text.length,
+  weightOf: (_definition, text) => text.length,
 });
 
-/** The plan of a definition's JSON text. */
-export function cachedPlanOf(text: string): Plan {
-  const cached = cachedPlans.get(text);
+export function cachedDefinitionOf(text: string): CompiledDefinition {
+  const cached = cachedDefinitions.get(text);
   if (cached !== undefined) return cached;
-  const plan = compilePlan(JSON.parse(text) as Workflow);
-  cachedPlans.set(text, plan);
-  return plan;
+  const workflow = JSON.parse(text) as Workflow;
+  const names = (workflow.subgraphs ?? []).map(
+    ({ id, metadata, definition }) => [id, metadata?.label ?? definition.metadata.name] as const,
+  );
+  const compiled = { plan: compilePlan(workflow), workflowId: workflow.id, subgraphNames: new Map(names) };
+  cachedDefinitions.set(text, compiled);
+  return compiled;
 }
+
+/** The plan of a definition's JSON text. */
+export const cachedPlanOf = (text: string): Plan => cachedDefinitionOf(text).plan;

@@ -152,7 +152,7 @@ export class RunReader {
   ) {
     const opened = await this.#open(tenant, id, at);
     const { items, next, asOf } = await opened.readTasks(cursor, limit);
-    const nodes = presentTasks(cachedPlanOf(opened.workflow), items, await opened.contextOf(items));
+    const nodes = presentTasks(opened.workflow, items, await opened.contextOf(items));
     return { nodes, next, asOf };
   }
 
