@@ -192,5 +192,6 @@ function buildArrayTrimmer(items: SchemaNode, context: TrimContext): Trimmer | u
 function toFault(violation: SchemaViolation | undefined, options: SchemaReaderOptions): Fault {
   const path = [options.subject, ...(violation?.path ?? []).map(escapeForMessage)].join(".");
   const expected = violation?.expected ?? "does not have the expected shape";
-  return fault(options.code, `${path} ${expected}`, { path, expected });
+  const { minLength } = violation ?? {};
+  return fault(options.code, `${path} ${expected}`, { path, expected, ...(minLength !== undefined && { minLength }) });
 }

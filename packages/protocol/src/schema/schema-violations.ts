@@ -30,6 +30,8 @@ export interface SchemaNode {
 export interface SchemaViolation {
   readonly path: readonly string[];
   readonly expected: string;
+  /** Of a text that is too short: how many characters it must have. */
+  readonly minLength?: number;
 }
 
 type SchemaDefinitions = Readonly<Record<string, SchemaNode>>;
@@ -63,7 +65,7 @@ export function* findViolations(
   else if (node.type === "array" && Array.isArray(value)) yield* findArrayViolations(node, value, path, defs);
   else {
     const expected = describeConstOrEnumViolation(node, value) ?? describePrimitiveViolation(node, value);
-    if (expected !== undefined) yield { path, expected };
+    if (expected !== undefined) yield { path, expected, ...(isTooShort(node, value) && { minLength: node.minLength as number }) };
   }
 }
 
@@ -135,8 +137,13 @@ function* findArrayViolations(
     yield* findViolations(node.items as SchemaNode, item, [...path, String(index)], defs);
 }
 
+/** Counted in characters, of which each has one or two UTF-16 units. */
+const isTooShort = ({ minLength = 0 }: SchemaNode, value: unknown): boolean =>
+  typeof value === "string" && value.length < 2 * minLength && [...value].length < minLength;
+
 function describeStringViolation(node: SchemaNode, value: string): string | undefined {
-  if (node.minLength !== undefined && value.length < node.minLength) return "must not be empty";
+  if (isTooShort(node, value))
+    return value === "" ? "must not be empty" : `is too short: it must have at least ${node.minLength} characters`;
   // Characters are at most as many as UTF-16 units and at least half as many; the patterns below never see more than that.
   if (node.maxLength !== undefined && value.length > 2 * node.maxLength) return `must have at most ${node.maxLength} characters`;
   if (node.maxLength !== undefined && value.length > node.maxLength && [...value].length > node.maxLength)

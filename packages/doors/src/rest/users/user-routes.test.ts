@@ -30,6 +30,23 @@ describe("signing in", () => {
     expect((await fixture.callRoute("listRuns", { token })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
   });
 
+  it("[A383] a password that is too short is refused with a sentence that names the field and how many characters it must have", async () => {
+    const fixture = openRestCallFixture();
+    const { id } = await fixture.signIn("ann", []);
+    // Eleven characters, each of two UTF-16 units.
+    const password = "\u{1F511}".repeat(11);
+    const refusals = [
+      await fixture.callRoute("createUser", { body: { username: "bob", password } }),
+      await fixture.callRoute("setUserPassword", { params: { userId: id }, body: { password } }),
+    ];
+
+    for (const { status, body } of refusals) {
+      expect([status, body["error"]]).toEqual([400, "E.REQUEST.INVALID"]);
+      expect(body["message"]).toBe("body.password is too short: it must have at least 12 characters");
+      expect(body["details"]).toMatchObject({ path: "body.password", minLength: 12 });
+    }
+  });
+
   it("[A80] signing in is refused alike for a wrong name, a wrong password, another tenant and a locked user", async () => {
     const fixture = openRestCallFixture();
     const { id } = await fixture.signIn("ann", []);
