@@ -201,7 +201,7 @@ describe("a worker with an outbox on disk", () => {
   });
 
   it("[W84] a worker communicates over whatever dialer it is given", async () => {
-    const said: string[] = [];
+    const sent: string[] = [];
     const done: string[] = [];
     let listener: DialerEvents | undefined;
     const { worker, scheduler } = await open({
@@ -209,7 +209,7 @@ describe("a worker with an outbox on disk", () => {
         listener = events;
         return {
           dial: () => void done.push("dial"),
-          send: (text) => void said.push(text),
+          send: (text) => void sent.push(text),
           closeConnection: (code, reason) => void done.push(`hang up ${code} ${reason}`),
           whenClosed: () => Promise.resolve(),
         };
@@ -220,7 +220,7 @@ describe("a worker with an outbox on disk", () => {
     worker.stop();
     await worker.closed;
 
-    expect(said.map((text) => (JSON.parse(text) as { type: string }).type)).toEqual(["control.handshake"]);
+    expect(sent.map((text) => (JSON.parse(text) as { type: string }).type)).toEqual(["control.handshake"]);
     expect(done).toEqual(["dial", "hang up 1000 stopped"]);
     expect(scheduler.connections).toBe(0);
   });

@@ -49,7 +49,7 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const attempt = createAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
   const log: string[] = [];
   const outcomes: AttemptOutcome[] = [];
-  const said: FeedbackInput[] = [];
+  const feedback: FeedbackInput[] = [];
   const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
   let now = 0;
   let signalSettled = () => {};
@@ -75,7 +75,7 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
         log.push("settled");
         signalSettled();
       },
-      sendFeedback: (_, input) => said.push(input),
+      sendFeedback: (_, input) => feedback.push(input),
       callNext: () => () => {},
       reportProblem: ({ message }) => log.push(message),
     },
@@ -84,5 +84,5 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const pass = (ms: number) => {
     now += ms;
   };
-  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass, resources };
+  return { executor, attempt, log, outcomes, feedback, timers, settled, workRoot, pass, resources };
 }

@@ -43,8 +43,8 @@ describe("whatever a peer says", () => {
           left = stream.takeNextFrame(at, () => `batch-${at}`)
         )
           last = left.number;
-        const heard = stream.handleAck(wildAck(random, last), random(9) === 0 ? `id-${sent - random(30)}` : undefined);
-        if (heard !== "unsent") acked += heard.length;
+        const answer = stream.handleAck(wildAck(random, last), random(9) === 0 ? `id-${sent - random(30)}` : undefined);
+        if (answer !== "unsent") acked += answer.length;
         const number =
           random(20) === 0
             ? undefined

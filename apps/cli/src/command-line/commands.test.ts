@@ -188,7 +188,7 @@ describe("looking", () => {
 });
 
 describe("the ledger", () => {
-  const letter = {
+  const deadLetter = {
     taskId: `${runId}.0`,
     runId,
     nodeId,
@@ -203,9 +203,9 @@ describe("the ledger", () => {
 
   it("[L20] dead letters are listed, and are requeued and dismissed by task id or label", async () => {
     const fixture = createCommandFixture({
-      listDeadLetters: { items: [letter], nextCursor: null },
+      listDeadLetters: { items: [deadLetter], nextCursor: null },
       requeueDeadLetter: ref,
-      dismissDeadLetter: { ...letter, status: "dismissed" },
+      dismissDeadLetter: { ...deadLetter, status: "dismissed" },
     });
 
     await listDeadLetters(fixture.context, { limit: 10 });
@@ -213,9 +213,9 @@ describe("the ledger", () => {
     await dismissDeadLetter(fixture.context, { task: `${runId}.0` });
 
     expect(fixture.calls.slice(2)).toEqual([
-      ["requeueDeadLetter", { taskId: letter.taskId, body: { reason: "fixed" } }],
-      ["dismissDeadLetter", { taskId: letter.taskId, body: {} }],
+      ["requeueDeadLetter", { taskId: deadLetter.taskId, body: { reason: "fixed" } }],
+      ["dismissDeadLetter", { taskId: deadLetter.taskId, body: {} }],
     ]);
-    expect(fixture.stdout()).toContain(`${letter.taskId} dismissed\n`);
+    expect(fixture.stdout()).toContain(`${deadLetter.taskId} dismissed\n`);
   });
 });

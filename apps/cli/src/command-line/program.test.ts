@@ -2,16 +2,16 @@ import { describe, expect, it } from "vitest";
 import { runProgram } from "./program.ts";
 
 async function run(...argv: string[]) {
-  const said = { out: "", err: "" };
+  const output = { out: "", err: "" };
   const never = new AbortController().signal;
   const exitCode = await runProgram(argv, {
-    stdout: { write: (text) => (said.out += text) },
-    stderr: { write: (text) => (said.err += text) },
+    stdout: { write: (text) => (output.out += text) },
+    stderr: { write: (text) => (output.err += text) },
     env: { ASTRA_URL: "http://127.0.0.1:1" },
     stopSignal: never,
     forceStopSignal: never,
   });
-  return { exitCode, ...said };
+  return { exitCode, ...output };
 }
 
 describe("the command line", () => {

@@ -4,12 +4,12 @@ import { Terminal } from "../output/terminal.ts";
 import { formatCampaignProgress } from "./sim-command.ts";
 
 async function runSimCommand(...argv: string[]) {
-  const said = { out: "", err: "" };
+  const output = { out: "", err: "" };
   const never = new AbortController().signal;
-  const stdout = { write: (text: string) => (said.out += text) };
-  const stderr = { write: (text: string) => (said.err += text) };
+  const stdout = { write: (text: string) => (output.out += text) };
+  const stderr = { write: (text: string) => (output.err += text) };
   const exitCode = await runProgram(["sim", ...argv], { stdout, stderr, env: {}, stopSignal: never, forceStopSignal: never });
-  return { exitCode, ...said };
+  return { exitCode, ...output };
 }
 
 describe("astra sim", () => {

@@ -23,34 +23,36 @@ const event = (id: string, data: EventData): ServerEvent =>
 
 it("[L1] applying events to a followed run gives the state that a later read of the run would return", () => {
   let state = mergeFreshRun(run());
-  const tell = (id: string, data: EventData) => {
+  const applyEvent = (id: string, data: EventData) => {
     state = applyRunEvent(state, event(id, data)).after;
     return state.nodes.get("r.0");
   };
 
-  expect(tell("11.0", { kind: "node.status", ...node, status: "dispatching", workerName: "w", ackPending: true })).toMatchObject({
+  expect(
+    applyEvent("11.0", { kind: "node.status", ...node, status: "dispatching", workerName: "w", ackPending: true }),
+  ).toMatchObject({
     status: "running",
     pendingAck: true,
     workerName: "w",
     startedAt: "2026-01-01T00:00:01Z",
   });
-  expect(tell("12", { kind: "node.state", ...node, state: { stage: "running", attempt: 2 } as never })).toMatchObject({
+  expect(applyEvent("12", { kind: "node.state", ...node, state: { stage: "running", attempt: 2 } as never })).toMatchObject({
     attempt: 2,
     pendingAck: true,
   });
-  expect(tell("13", { kind: "node.state", ...node, state: { progress: 0.5, message: "half" } })).toMatchObject({
+  expect(applyEvent("13", { kind: "node.state", ...node, state: { progress: 0.5, message: "half" } })).toMatchObject({
     pendingAck: false,
     state: { progress: 0.5, message: "half" },
   });
-  expect(tell("14", { kind: "node.error", ...node, error: { code: "E.X", message: "m" } })).toMatchObject({
+  expect(applyEvent("14", { kind: "node.error", ...node, error: { code: "E.X", message: "m" } })).toMatchObject({
     error: { code: "E.X" },
   });
-  expect(tell("15", { kind: "node.status", ...node, status: "dispatching" })).not.toHaveProperty("error");
-  expect(tell("16", { kind: "node.status", ...node, status: "completed" })).toMatchObject({
+  expect(applyEvent("15", { kind: "node.status", ...node, status: "dispatching" })).not.toHaveProperty("error");
+  expect(applyEvent("16", { kind: "node.status", ...node, status: "completed" })).toMatchObject({
     status: "succeeded",
     finishedAt: "2026-01-01T00:00:01Z",
   });
-  tell("17", { kind: "run.status", runId: "r", status: "succeeded", finishedAt: "2026-01-01T00:00:02Z" });
+  applyEvent("17", { kind: "run.status", runId: "r", status: "succeeded", finishedAt: "2026-01-01T00:00:02Z" });
   expect(state.run).toMatchObject({ status: "succeeded", finishedAt: "2026-01-01T00:00:02Z" });
 });
 

@@ -50,14 +50,14 @@ it("[L6] astra run resends a submission whose reply was lost under the same key,
     },
   } as unknown as Client;
   const request = parseRunRequest(JSON.stringify(workflow()), "f");
-  const told: string[] = [];
-  const manner = { key: "k", log: (line: string) => told.push(line) };
+  const logged: string[] = [];
+  const manner = { key: "k", log: (line: string) => logged.push(line) };
 
   expect(await submitRun(client, request, manner)).toEqual({ runId: "r" });
   expect(keys).toEqual(["k", "k", "k"]);
-  expect(told).toEqual([expect.stringMatching(/^not accepted yet: away Trying again/)]);
+  expect(logged).toEqual([expect.stringMatching(/^not accepted yet: away Trying again/)]);
 
   answers.push(away("ECONNREFUSED"));
   await expect(submitRun(client, request, manner)).rejects.toThrow("away");
-  expect(told).toHaveLength(1);
+  expect(logged).toHaveLength(1);
 });

@@ -7,7 +7,7 @@ const now = Date.parse("2026-01-31T12:00:00Z");
 const place = { labels: new Map([["n-1", "Fetch"]]), startTimes: new Map([["n-1", "2026-01-31T11:59:00.000Z"]]), now };
 const minuteAgo = now - 60_000;
 
-const rows: [code: string, facts: JsonObject, said: string][] = [
+const rows: [code: string, facts: JsonObject, explanation: string][] = [
   [
     "predecessors",
     {
@@ -46,6 +46,6 @@ const rows: [code: string, facts: JsonObject, said: string][] = [
   ["toString", { a: "\u001b[2J", b: [1] }, "a= [2J b=[1]"],
 ];
 
-it.each(rows)("[L59] astra why explains the reason %s in plain language", (code, facts, said) => {
-  expect(explainReason(code, facts, place)).toBe(said);
+it.each(rows)("[L59] astra why explains the reason %s in plain language", (code, facts, explanation) => {
+  expect(explainReason(code, facts, place)).toBe(explanation);
 });

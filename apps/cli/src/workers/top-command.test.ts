@@ -90,9 +90,9 @@ describe("top", () => {
     expect(await showTop({ ...fixture.context, signal: stopping.signal }, { once: false, every: 1 })).toBe(130);
 
     expect(fixture.stderr()).toMatch(/does not answer; reconnecting.*\nReconnected\.\n$/);
-    const told = fixture.stdout().trim().split("\n");
-    expect(told).toHaveLength(2);
-    expect(JSON.parse(told[0] ?? "")).toMatchObject({ cursor: "5", scaling: { slots: 8 }, runs: { length: 30 } });
+    const lines = fixture.stdout().trim().split("\n");
+    expect(lines).toHaveLength(2);
+    expect(JSON.parse(lines[0] ?? "")).toMatchObject({ cursor: "5", scaling: { slots: 8 }, runs: { length: 30 } });
     await expect(showTop(fixture.context, { once: false, every: 1 })).rejects.toMatchObject({ exitCode: 5 });
   });
 

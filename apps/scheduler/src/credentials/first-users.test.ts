@@ -11,12 +11,12 @@ afterAll(() => rmSync(home, { recursive: true, force: true }));
 
 function openLog() {
   const lines: { event: string; fields: object }[] = [];
-  const heard = Promise.withResolvers<void>();
+  const firstLine = Promise.withResolvers<void>();
   const note = (fields: object, event: string): void => {
     lines.push({ event, fields });
-    heard.resolve();
+    firstLine.resolve();
   };
-  return { lines, heard: heard.promise, log: { info: note, warn: note, error: note } as unknown as Log };
+  return { lines, firstLine: firstLine.promise, log: { info: note, warn: note, error: note } as unknown as Log };
 }
 
 describe("the start of a scheduler", () => {
@@ -42,14 +42,14 @@ describe("the start of a scheduler", () => {
   });
 
   it("[A109] a starting scheduler deletes old unfinished files from the blob folder", async () => {
-    const { lines, heard, log } = openLog();
+    const { lines, firstLine, log } = openLog();
     const old = join(home, "blobs", "default", "a.b.unfinished");
     mkdirSync(join(home, "blobs", "default"), { recursive: true });
     writeFileSync(old, "x");
     utimesSync(old, 1, 1);
 
     openBlobFolder(join(home, "blobs"), createServiceEnvironment(log), log);
-    await heard;
+    await firstLine;
 
     expect([existsSync(old), lines[0]]).toEqual([
       false,

@@ -39,20 +39,20 @@ async function start(options: EngineHostOptions) {
   });
   hosts.push(host);
   const answers = () => batches.flat().filter((effect) => effect.type === "answer");
-  const heard = async (count: number) => {
+  const waitForAnswers = async (count: number) => {
     while (answers().length < count) await new Promise<void>((resolve) => (wake = resolve));
     return answers();
   };
-  return { host, batches, heard };
+  return { host, batches, waitForAnswers };
 }
 
 for (const threads of [0, 1]) {
   describe(`an engine host with --threads ${threads}`, () => {
     it("[O17] an engine host answers every command once, and commands pushed together in few batches", async () => {
-      const { host, heard, batches } = await start(optionsFor(threads));
+      const { host, waitForAnswers, batches } = await start(optionsFor(threads));
 
       for (let ref = 1; ref <= 50; ref += 1) host.push([cancelCommand(ref)]);
-      const answers = await heard(50);
+      const answers = await waitForAnswers(50);
 
       expect(answers.map((answer) => answer.ref)).toEqual(Array.from({ length: 50 }, (_, at) => at + 1));
       expect(new Set(answers.map((answer) => answer.fault?.code))).toEqual(new Set(["E.NOT_FOUND"]));
@@ -70,7 +70,7 @@ for (const threads of [0, 1]) {
       const second = await start(options);
       second.host.push([cancelCommand(7)]);
 
-      expect((await second.heard(1))[0]).toMatchObject({ ref: 7 });
+      expect((await second.waitForAnswers(1))[0]).toMatchObject({ ref: 7 });
     });
 
     it("[O2] an engine host fails to start with the store's own fault if the store cannot be opened", async () => {

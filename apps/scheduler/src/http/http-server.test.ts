@@ -14,9 +14,9 @@ describe("the socket of the scheduler", () => {
     const ended = [silent, slow].map(
       (socket) =>
         new Promise<string>((resolve) => {
-          const heard: string[] = [];
-          socket.on("data", (data: Buffer) => heard.push(String(data)));
-          socket.on("close", () => resolve(heard.join("")));
+          const received: string[] = [];
+          socket.on("data", (data: Buffer) => received.push(String(data)));
+          socket.on("close", () => resolve(received.join("")));
         }),
     );
 

@@ -56,21 +56,32 @@ describe("the scheduler's settings", () => {
   });
 
   it("[O2] the scheduler reports all problems with its settings at once, each with the name of the setting", () => {
-    const said = problems(["--dev", "--threads", "x", "--time-scale", "0.5", "--grace", "-1", "--log-level", "loud", "extra"]);
+    const reported = problems([
+      "--dev",
+      "--threads",
+      "x",
+      "--time-scale",
+      "0.5",
+      "--grace",
+      "-1",
+      "--log-level",
+      "loud",
+      "extra",
+    ]);
 
-    expect(said).toHaveLength(5);
-    expect(said.join("\n")).toMatch(/--threads is "x".*--grace is "-1".*--log-level is "loud".*--time-scale is "0\.5"/s);
-    expect(said.join("\n")).toContain(`"extra" is not expected here`);
+    expect(reported).toHaveLength(5);
+    expect(reported.join("\n")).toMatch(/--threads is "x".*--grace is "-1".*--log-level is "loud".*--time-scale is "0\.5"/s);
+    expect(reported.join("\n")).toContain(`"extra" is not expected here`);
   });
 
   it("[O2] unknown scheduler flags, variables and keys are reported with the nearest known one", () => {
-    const said = problems(
+    const reported = problems(
       ["--dev", "--lisen", "127.0.0.1:1", "--config", "c.json"],
       { ASTRA_SCHEDULER_DATADIR: "x" },
       { "c.json": `{"logLevle":"info"}` },
     );
 
-    expect(said).toEqual([
+    expect(reported).toEqual([
       expect.stringContaining("no flag --lisen; did you mean --listen?"),
       expect.stringContaining("ASTRA_SCHEDULER_DATADIR; did you mean ASTRA_SCHEDULER_DATA_DIR?"),
       expect.stringContaining(`"logLevle" in c.json; did you mean logLevel?`),
@@ -78,12 +89,12 @@ describe("the scheduler's settings", () => {
   });
 
   it("[O2] a flag without its value, a flag given twice and a broken configuration file get different errors", () => {
-    const said = problems(["--dev", "--dev", "--data-dir", "--config", "c.json"], {}, { "c.json": "{" });
+    const reported = problems(["--dev", "--dev", "--data-dir", "--config", "c.json"], {}, { "c.json": "{" });
 
-    expect(said).toHaveLength(3);
-    expect(said[0]).toContain("--dev is given twice");
-    expect(said[1]).toContain("--data-dir needs a value (--data-dir DIR)");
-    expect(said[2]).toContain("The configuration file c.json cannot be read as JSON");
+    expect(reported).toHaveLength(3);
+    expect(reported[0]).toContain("--dev is given twice");
+    expect(reported[1]).toContain("--data-dir needs a value (--data-dir DIR)");
+    expect(reported[2]).toContain("The configuration file c.json cannot be read as JSON");
   });
 
   it("[O3] --dev is refused on any address that is not loopback", () => {
@@ -158,14 +169,14 @@ describe("the scheduler's settings", () => {
       },
       plain: { thresholds: {}, isCertificateRequired: false },
     });
-    const said = problems(
+    const reported = problems(
       ...given({
         acme: { lese: 1, lease: "long", sendWindow: 0, drainMemory: 200, requireCertificate: "maybe", heartbeat: [1] },
         "a/b": {},
         other: 7,
       }),
     );
-    expect(said).toEqual([
+    expect(reported).toEqual([
       expect.stringMatching(/no setting "lese" for a tenant \("acme" of "tenants" in c\); did you mean lease\?/),
       expect.stringMatching(/"lease" of "acme".* is "long"/),
       expect.stringMatching(/"sendWindow" of "acme".* is "0"/),
@@ -236,13 +247,13 @@ describe("the scheduler's settings", () => {
 
     expect(start(["--token", "ops/acme=@/ops"], {}, files).tokens).toMatchObject([{ name: "ops", tenant: "acme", secret }]);
     expect(start([], { ASTRA_SCHEDULER_TOKEN: `a=${secret}1,b/x=${secret}2` }).tokens).toHaveLength(2);
-    const said = [
+    const reported = [
       ...problems(["--token", `ops=${secret}`]),
       ...problems(["--token", secret]),
       ...problems(["--token", "x=@/two"], {}, files),
     ];
-    expect(said.join("\n")).toContain("shows the secret");
-    expect(said.join("\n")).not.toContain(secret);
+    expect(reported.join("\n")).toContain("shows the secret");
+    expect(reported.join("\n")).not.toContain(secret);
   });
 
   it("[O4] a token file may contain several secrets, one per line, for rotation", () => {
@@ -288,21 +299,21 @@ describe("the scheduler's settings", () => {
     ]);
     const env = { ASTRA_ADMIN_PASSWORD: "from, the environment" };
     expect(start(["--dev"], env).admins).toEqual([{ tenant: "default", password: "from, the environment" }]);
-    const said = [
+    const reported = [
       ...problems(["--dev", "--admin-password-file=/short"], {}, files),
       ...problems(["--dev", "--admin-password-file=/nowhere"], {}, files),
       ...problems(["--dev", "--admin-password-file=/admin"], env, files),
       ...problems(["--dev", "--admin-password-file=a b=/admin"], {}, files),
       ...problems(["--dev"], { ASTRA_ADMIN_PASSWORD: "hunter2" }),
     ];
-    expect(said).toEqual([
+    expect(reported).toEqual([
       expect.stringContaining("must hold a password of 12 to 1024 characters"),
       expect.stringContaining("cannot be read"),
       'The first user of tenant "default" is given two passwords; keep one.',
       "--admin-password-file must be FILE or TENANT=FILE.",
       expect.stringContaining("ASTRA_ADMIN_PASSWORD must hold a password"),
     ]);
-    expect(said.join()).not.toMatch(/short-secre|hunter2|first admin/);
+    expect(reported.join()).not.toMatch(/short-secre|hunter2|first admin/);
   });
 
   it("[O70] the scheduler's settings include the lifetime of user tokens and the blob folder, by default in the data folder", () => {
@@ -332,15 +343,15 @@ describe("the scheduler's settings", () => {
 
     expect(start(["--dev", "--store", url]).store).toEqual({ of: "postgres", url });
     expect(start(["--dev"], { ASTRA_SCHEDULER_STORE: url }).store).toEqual({ of: "postgres", url });
-    const said = [
+    const reported = [
       ...problems(["--dev", "--store", "postgres://u:hunter2@db"]),
       ...problems(["--dev", "--store", "postgre://u:hunter2@db/x"]),
       ...problems(["--dev", url]),
       ...problems(["--dev", "--stroe", url]),
       ...problems(["--dev", `--stroe=${url}`]),
     ];
-    expect(said).toHaveLength(5);
-    expect(said.join("\n")).not.toContain("hunter2");
+    expect(reported).toHaveLength(5);
+    expect(reported.join("\n")).not.toContain("hunter2");
   });
 
   it("[O22] a scheduler on PostgreSQL takes its replica name from --replica or has none set, and on SQLite has a fixed one", () => {
@@ -365,9 +376,9 @@ describe("the scheduler's settings", () => {
   });
 
   it("[O6] failpoints with a wrong name or action are refused at start", () => {
-    const said = problems(["--dev"], { ASTRA_FAILPOINTS: "turn.nowhere=kill,turn.begun=burn,turn.begun" });
+    const reported = problems(["--dev"], { ASTRA_FAILPOINTS: "turn.nowhere=kill,turn.begun=burn,turn.begun" });
 
-    expect(said).toHaveLength(3);
+    expect(reported).toHaveLength(3);
     expect(start(["--dev"], { ASTRA_FAILPOINTS: "turn.begun=kill@3" }).failpoints).toEqual([
       { name: "turn.begun", action: "kill", pass: 3 },
     ]);

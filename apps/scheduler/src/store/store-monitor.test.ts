@@ -7,13 +7,13 @@ const want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
 /** A store that does nothing but begin and commit, or refuse to with what it was told. */
 function createFixture() {
-  const moods: (FaultCode | null)[] = [];
+  const begins: (FaultCode | null)[] = [];
   const commits: (FaultCode | null)[] = [];
   let now = 0;
   const inner = {
     begin: async () => {
-      const mood = moods.shift() ?? null;
-      if (mood !== null) throw new Fault(mood, "the store's own words");
+      const code = begins.shift() ?? null;
+      if (code !== null) throw new Fault(code, "the store's own words");
       const commit = async (): Promise<CommitOutcome> => {
         const code = commits.shift() ?? null;
         if (code === null) return { outcome: "committed", first: new Map() };
@@ -22,43 +22,43 @@ function createFixture() {
       return { commit } as unknown as TurnTransaction;
     },
   } as unknown as Store;
-  const heard: string[] = [];
-  const guarded = monitorStore(inner, { onReplaced: (fault) => heard.push(fault.message), now: () => now });
-  const begin = (mood: FaultCode | null) => {
-    moods.push(mood);
+  const replacedMessages: string[] = [];
+  const guarded = monitorStore(inner, { onReplaced: (fault) => replacedMessages.push(fault.message), now: () => now });
+  const begin = (code: FaultCode | null) => {
+    begins.push(code);
     return guarded.store.begin(want).then(
       () => "begun",
       (cause: Fault) => cause.code,
     );
   };
-  const commit = async (mood: FaultCode | null) => {
-    commits.push(mood);
+  const commit = async (code: FaultCode | null) => {
+    commits.push(code);
     const tx = await guarded.store.begin(want);
     return (await tx.commit(1, [])).outcome;
   };
   const advance = (ms: number) => {
     now += ms;
   };
-  return { guarded, heard, begin, commit, advance };
+  return { guarded, replacedMessages, begin, commit, advance };
 }
 
 it("[O20] the store is unavailable from the first turn that cannot begin until the next that can, and the engine gets every fault", async () => {
-  const { guarded, begin, heard } = createFixture();
+  const { guarded, begin, replacedMessages } = createFixture();
 
   expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
   expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
   expect([await begin("E.STORE.BUSY"), guarded.isUnavailable()]).toEqual(["E.STORE.BUSY", true]);
   expect([await begin(null), guarded.isUnavailable()]).toEqual(["begun", false]);
-  expect(heard).toEqual([]);
+  expect(replacedMessages).toEqual([]);
 });
 
 it("[O23] the store monitor reports once, with the store's message, that another process has taken the replica name", async () => {
-  const { begin, heard } = createFixture();
+  const { begin, replacedMessages } = createFixture();
 
   await begin("E.STORE.IN_USE");
   await begin("E.STORE.IN_USE");
 
-  expect(heard).toEqual(["the store's own words"]);
+  expect(replacedMessages).toEqual(["the store's own words"]);
 });
 
 it("[O29] a durability fault is reported as the store's durability problem until a commit succeeds; other failed commits are not", async () => {

@@ -4,7 +4,7 @@ import { toUnavailableFault, waitForStore } from "./store-retry.ts";
 
 /** Plays the given outcomes one after another; the clock goes on by one with every look. */
 function createFixture(...outcomes: (FaultCode | "up")[]) {
-  const told: string[] = [];
+  const reported: string[] = [];
   let tries = 0;
   let now = 0;
   const start = async () => {
@@ -16,16 +16,16 @@ function createFixture(...outcomes: (FaultCode | "up")[]) {
     giveUpAfterMs: 5,
     retryDelayMs: 0,
     now: () => now++,
-    onFirstFailure: (cause: Fault) => told.push(cause.message),
+    onFirstFailure: (cause: Fault) => reported.push(cause.message),
   };
-  return { told, begun: () => waitForStore(start, policy), tries: () => tries };
+  return { reported, begun: () => waitForStore(start, policy), tries: () => tries };
 }
 
 it("[O28] a scheduler started before its database waits for it and reports that once", async () => {
-  const { begun, told } = createFixture("E.STORE.BUSY", "E.STORE.BUSY", "up");
+  const { begun, reported } = createFixture("E.STORE.BUSY", "E.STORE.BUSY", "up");
 
   expect(await begun()).toBe("started");
-  expect(told).toEqual(["try 1"]);
+  expect(reported).toEqual(["try 1"]);
 });
 
 it("[O28] a scheduler stops waiting for its store after a time limit, and at once if waiting cannot help", async () => {
@@ -44,16 +44,16 @@ it("[O28] a store counts as unavailable if it does not answer or is not ready ye
     toUnavailableFault(
       new Fault("E.STORE.OPEN", "cannot be opened", {}, new Fault("E.STORE.BUSY", "does not answer", {}, error)),
     );
-  const said = (code: string) => Object.assign(new Error(code), { code, severity: "FATAL" });
+  const serverError = (code: string) => Object.assign(new Error(code), { code, severity: "FATAL" });
   const codeOf = (fault: unknown) => (fault as Fault).code;
 
   for (const error of [
     Object.assign(new Error("refused"), { code: "ECONNREFUSED" }),
     new Error("timeout expired"),
-    said("57P03"),
-    said("53300"),
+    serverError("57P03"),
+    serverError("53300"),
   ])
     expect(codeOf(opening(error))).toBe("E.STORE.BUSY");
-  for (const error of [said("28P01"), said("3D000")]) expect(codeOf(opening(error))).toBe("E.STORE.OPEN");
+  for (const error of [serverError("28P01"), serverError("3D000")]) expect(codeOf(opening(error))).toBe("E.STORE.OPEN");
   expect(codeOf(toUnavailableFault(new Fault("E.STORE.OPEN", "belongs to another cluster")))).toBe("E.STORE.OPEN");
 });

@@ -68,9 +68,9 @@ describe("the gate and tokens", () => {
 
   it("[D88] the worker authenticator notifies of changes, and a session is valid exactly while its own token is in the registry", () => {
     const { authenticator, tokens, authenticated } = createFixture();
-    const heard: boolean[] = [];
+    const validities: boolean[] = [];
     const before = authenticated();
-    const stop = authenticator.onChange(() => heard.push(authenticator.isStillValid(before)));
+    const stop = authenticator.onChange(() => validities.push(authenticator.isStillValid(before)));
 
     tokens.replace([ann, { ...ann, token: "secret-b" }]);
     authenticator.notifyTokensChanged();
@@ -80,7 +80,7 @@ describe("the gate and tokens", () => {
     stop();
     authenticator.notifyTokensChanged();
 
-    expect(heard).toEqual([true, false]);
+    expect(validities).toEqual([true, false]);
     expect(authenticator.isStillValid(after)).toBe(true);
     expect(authenticator.isStillValid({ ...after, credential: "" })).toBe(false);
     expect(authenticator.isStillValid({ ...after, credential: "|x|y|z" })).toBe(false);
@@ -138,8 +138,8 @@ describe("the gate and certificates", () => {
 
   it("[D88] a worker authenticated by certificate stays valid until it expires or certificates are distrusted", () => {
     const { authenticator, environment, shown, authenticated } = createFixture();
-    let heard = 0;
-    authenticator.onChange(() => (heard += 1));
+    let changeCount = 0;
+    authenticator.onChange(() => (changeCount += 1));
     const byCertificate = authenticated({ mode: "mtls", token: null, certificate: shown() });
     const byToken = authenticated({ certificate: shown() });
 
@@ -151,7 +151,7 @@ describe("the gate and certificates", () => {
     const fresh = authenticated({ mode: "mtls", token: null, certificate: shown() });
     expect(authenticator.isStillValid(fresh)).toBe(true);
     authenticator.distrustCertificates();
-    expect([authenticator.isStillValid(fresh), authenticator.isStillValid(byToken), heard]).toEqual([false, true, 1]);
+    expect([authenticator.isStillValid(fresh), authenticator.isStillValid(byToken), changeCount]).toEqual([false, true, 1]);
     expect(authenticator.isStillValid(authenticated({ mode: "mtls", token: null, certificate: shown() }))).toBe(true);
   });
 

@@ -46,11 +46,11 @@ describe("a session token", () => {
     const issued = tokens.issue(session);
 
     const iat = Math.floor(time.wall / 1_000);
-    const said = { sid: "s-1", wid: "w-1", tenant: "acme", dialect: "v2", jti: "jti-1", kid: "k1", aud: "prod/east" };
-    expect(bodyOf(issued.token)).toEqual({ ...said, iat, exp: iat + 3_600, typ: "astraflow-session" });
+    const claims = { sid: "s-1", wid: "w-1", tenant: "acme", dialect: "v2", jti: "jti-1", kid: "k1", aud: "prod/east" };
+    expect(bodyOf(issued.token)).toEqual({ ...claims, iat, exp: iat + 3_600, typ: "astraflow-session" });
     expect(issued).toMatchObject({ jti: "jti-1", expiresAt: time.wall + hourMs });
-    expect(tokens.read(issued.token)).toEqual({ ...said, iat, exp: iat + 3_600 });
-    expect(tokens.read(forge(issued.token, {}))).toEqual({ ...said, iat, exp: iat + 3_600 });
+    expect(tokens.read(issued.token)).toEqual({ ...claims, iat, exp: iat + 3_600 });
+    expect(tokens.read(forge(issued.token, {}))).toEqual({ ...claims, iat, exp: iat + 3_600 });
   });
 
   it("[D82] a session token names the certificate it is bound to, if there is one", () => {

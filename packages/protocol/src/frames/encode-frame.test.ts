@@ -20,7 +20,7 @@ const pairs = (["v1", "first", "v2"] as const).flatMap((dialect) =>
 describe("outgoing frames", () => {
   it.each(pairs)("[C9] an outgoing frame of type $type is accepted by the reader of $dialect", ({ dialect, type, payload }) => {
     // Ours may say "nothing received" and send bitmaps in hex; towards the older dialects the session room says neither.
-    const said =
+    const outgoing =
       type === "control.ack"
         ? { ok: true, for: "m-0", ack_seq: 1, ack_bitmap: 0, recv_window: 53 }
         : type === "control.resume"
@@ -31,7 +31,7 @@ describe("outgoing frames", () => {
     const text = encodeFrame(templateOf(dialect), {
       ...base,
       type,
-      payload: said,
+      payload: outgoing,
       number: 3,
       runSeq: 1,
       corr: "c",

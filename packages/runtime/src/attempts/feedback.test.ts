@@ -6,7 +6,7 @@ import { FeedbackBuffer, type FeedbackInput } from "./feedback.ts";
 
 const attempt = createAttempt({ run_id: "r", task_id: "t", node_id: "n" } as DispatchPayload, 4, 0);
 
-function said(...inputs: FeedbackInput[]): FeedbackPayload[] {
+function sendFeedback(...inputs: FeedbackInput[]): FeedbackPayload[] {
   const drafts = new FeedbackBuffer();
   const texts = inputs.flatMap((input) => drafts.add(attempt, input));
   texts.push(drafts.take(attempt) ?? "null");
@@ -15,7 +15,7 @@ function said(...inputs: FeedbackInput[]): FeedbackPayload[] {
 
 describe("feedback", () => {
   it("[W23] the feedback buffer keeps the newest stage, progress and message, and merges metrics and results", () => {
-    const [merged] = said(
+    const [merged] = sendFeedback(
       { stage: "a", progress: 0.2, message: "one", metrics: { x: 1 }, metadata: { results: { summary: "H" }, note: "n" } },
       { progress: 0.3, message: "two", metrics: { y: 2 }, metadata: { results: { count: 1 } } },
     );
@@ -33,7 +33,7 @@ describe("feedback", () => {
   });
 
   it("[W23] the feedback buffer turns what handlers send into valid feedback frames", () => {
-    const [fit] = said({
+    const [fit] = sendFeedback({
       stage: "",
       progress: 7,
       message: "m".repeat(limits.textCharsMax + 5),
@@ -51,7 +51,7 @@ describe("feedback", () => {
   it("[W23] the feedback buffer cuts long text into frames of bounded size and loses no character", () => {
     const text = "😀ab".repeat(20_000);
 
-    const frames = said({ chunks: [{ channel: "stdout", text }] });
+    const frames = sendFeedback({ chunks: [{ channel: "stdout", text }] });
 
     const chunks = frames.flatMap((frame) => frame.chunks ?? []);
     expect(chunks.map((chunk) => chunk.text).join("")).toBe(text);
@@ -61,8 +61,11 @@ describe("feedback", () => {
   });
 
   it("[W157] the feedback buffer merges result patches as the scheduler would, and keeps apart two that one frame cannot express", () => {
-    const deep = said({ metadata: { results: { a: { x: 1 }, b: 1 } } }, { metadata: { results: { a: { y: null }, b: null } } });
-    const apart = said({ metadata: { results: { a: null } } }, { metadata: { results: { a: { y: 2 } } } });
+    const deep = sendFeedback(
+      { metadata: { results: { a: { x: 1 }, b: 1 } } },
+      { metadata: { results: { a: { y: null }, b: null } } },
+    );
+    const apart = sendFeedback({ metadata: { results: { a: null } } }, { metadata: { results: { a: { y: 2 } } } });
 
     expect(deep.map(({ metadata }) => metadata?.["results"])).toEqual([{ a: { x: 1, y: null }, b: null }]);
     expect(apart.map(({ metadata }) => metadata?.["results"])).toEqual([{ a: null }, { a: { y: 2 } }]);
@@ -71,7 +74,7 @@ describe("feedback", () => {
   it("[W157] the feedback buffer cuts long binary data at byte boundaries, into chunks with consecutive numbers", () => {
     const bytes = Buffer.alloc(50_000, "pixels");
 
-    const frames = said({
+    const frames = sendFeedback({
       chunks: [{ text: "before" }, { channel: "custom", data_base64: bytes.toString("base64"), mime_type: "image/png" }],
     });
 

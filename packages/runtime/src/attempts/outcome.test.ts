@@ -160,14 +160,14 @@ describe("the word about an outcome", () => {
       [odd, 40_002, "r"],
       ["r.4*2/7#3/results.image", 30_002, "r"],
     ]);
-    const said = JSON.parse(large.payload) as { result: Record<string, unknown>; artifacts: object[] };
-    expect(said.result).toEqual({
+    const sent = JSON.parse(large.payload) as { result: Record<string, unknown>; artifacts: object[] };
+    expect(sent.result).toEqual({
       image: { resourceRef: { resourceId: "r.4*2/7#3/results.image", workerName: "box", type: "json" } },
       "odd key": { resourceRef: { resourceId: odd, workerName: "box", type: "json" } },
       table: result.table,
       width: 3,
     });
-    expect(said.artifacts).toMatchObject([{ resource_id: "a", worker_name: "box" }, {}, {}]);
+    expect(sent.artifacts).toMatchObject([{ resource_id: "a", worker_name: "box" }, {}, {}]);
   });
 
   it("[W166] a result that is too large to send and cannot be stored fails with the reason", () => {

@@ -30,11 +30,11 @@ describe("executor", () => {
   it("[W187] the executor marks an artifact as inline when nobody stores its data, since only the result contains it", () => {
     const b = executorHarness(({ resources }) => {
       resources.register({ id: "kept", type: "model" });
-      const said = [
+      const others = [
         { resource_id: "elsewhere", worker_name: "other", type: "t" },
         { resource_id: "said", type: "t", inline: false },
       ];
-      return { text: "hi", artifacts: [{ resource_id: "text", type: "t" }, { resource_id: "kept", type: "t" }, ...said] };
+      return { text: "hi", artifacts: [{ resource_id: "text", type: "t" }, { resource_id: "kept", type: "t" }, ...others] };
     });
 
     b.executor.start(b.attempt);
@@ -88,8 +88,8 @@ describe("executor", () => {
     thrower.executor.start(thrower.attempt);
     await thrower.settled;
 
-    expect(JSON.stringify([b.said, b.outcomes, thrower.outcomes])).not.toContain("sesame");
-    const texts = b.said.flatMap(({ chunks = [] }) => chunks.map(({ text }) => text));
+    expect(JSON.stringify([b.feedback, b.outcomes, thrower.outcomes])).not.toContain("sesame");
+    const texts = b.feedback.flatMap(({ chunks = [] }) => chunks.map(({ text }) => text));
     expect(texts.join("")).toBe("it is ***, open-");
     expect(b.outcomes).toMatchObject([{ status: "SUCCEEDED", result: { mine: "***" } }]);
     expect(b.log).toEqual([
@@ -102,11 +102,11 @@ describe("executor", () => {
 
   it("[W164] the executor extends the life of a resource that a task refers to until the time in the dispatch, and never shortens it", () => {
     const until = (ms: number) => [{ resource_id: "m", worker_name: "w", type: "model", expires_at: new Date(ms).toISOString() }];
-    for (const [said, expected] of [
+    for (const [expiresAt, expected] of [
       [7_200_000, 7_200_000],
       [1_000, 3_600_000],
     ] as const) {
-      const b = executorHarness(() => ({}), { resource_refs: until(said) } as Partial<DispatchPayload>);
+      const b = executorHarness(() => ({}), { resource_refs: until(expiresAt) } as Partial<DispatchPayload>);
       b.resources.register({ id: "m", type: "model" });
 
       b.executor.start(b.attempt);

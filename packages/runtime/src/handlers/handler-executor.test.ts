@@ -151,7 +151,7 @@ describe("executor", () => {
 
     b.executor.start(b.attempt);
 
-    expect(b.said).toEqual([
+    expect(b.feedback).toEqual([
       { progress: 0.5 },
       { stage: "streaming", chunks: [{ channel: "llm", text: "hello" }] },
       { chunks: [{ channel: "log", text: "plain" }] },

@@ -19,9 +19,9 @@ function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
         timer.isCancelled = true;
       };
     },
-    callNext(_: LocalAttempt, draft: { argumentsJson: string }, hear: typeof answer) {
+    callNext(_: LocalAttempt, draft: { argumentsJson: string }, onAnswer: typeof answer) {
       asked.push(draft.argumentsJson);
-      answer = hear;
+      answer = onAnswer;
       return () => {
         forgotten++;
       };

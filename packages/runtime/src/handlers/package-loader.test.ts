@@ -275,14 +275,14 @@ describe("the demo package", () => {
   });
 
   it("[W43] the delay node of the demo package reports its progress, and ends when its task is stopped", async () => {
-    const said: { progress?: number }[] = [];
+    const sent: { progress?: number }[] = [];
     const done = await run(
       "demo.delay",
       { durationMs: 2, text: "hi" },
-      { feedback: { send: (input: object) => said.push(input) } },
+      { feedback: { send: (input: object) => sent.push(input) } },
     );
     expect(done).toEqual({ text: "hi", waitedMs: 2 });
-    expect(said.map((input) => input.progress)).toEqual([0, 1]);
+    expect(sent.map((input) => input.progress)).toEqual([0, 1]);
 
     const controller = new AbortController();
     const endless = run("demo.delay", { durationMs: 3_600_000 }, { signal: controller.signal });
@@ -295,15 +295,15 @@ describe("the demo package", () => {
 describe("the packages of the welcome journey", () => {
   const run = async (type: string, params: object, part: object = {}) => {
     const loadedPackages = await loadPackages(examples);
-    const said: FeedbackInput[] = [];
-    const send = (input: FeedbackInput) => void said.push(input);
+    const sent: FeedbackInput[] = [];
+    const send = (input: FeedbackInput) => void sent.push(input);
     const feedback = { send, emitText: (text: string) => send({ chunks: [{ text }] }) };
     const context = { params, runId: "r", taskId: "r.4", signal: new AbortController().signal, feedback, leased: [], ...part };
     const name = type.startsWith("system.") ? "system" : "example.pkg";
     const returned: unknown = await loadedPackages.handlers
       .findHandler(name, "1.0.0", type)
       ?.handler(context as unknown as HandlerContext);
-    return { returned, said };
+    return { returned, sent };
   };
   const given = async (type: string, params: object, part: object = {}) => (await run(type, params, part)).returned;
 
@@ -339,15 +339,15 @@ describe("the packages of the welcome journey", () => {
   });
 
   it("[W167] the feedback_demo node streams a text token by token: chunks, progress, metrics, and the text so far as a result", async () => {
-    const { returned, said } = await run("example.pkg.feedback_demo", { prompt: "Hello to you", tokenDelayMs: 0 });
+    const { returned, sent } = await run("example.pkg.feedback_demo", { prompt: "Hello to you", tokenDelayMs: 0 });
 
     expect(returned).toMatchObject({ outputs: { summary: "Hello to you", tokenCount: 3, done: true } });
-    expect(said.flatMap(({ chunks = [] }) => chunks.map(({ channel, text }) => [channel, text]))).toEqual([
+    expect(sent.flatMap(({ chunks = [] }) => chunks.map(({ channel, text }) => [channel, text]))).toEqual([
       ["llm", "Hello "],
       ["llm", "to "],
       ["llm", "you"],
     ]);
-    expect(said.at(-1)).toMatchObject({
+    expect(sent.at(-1)).toMatchObject({
       progress: 1,
       metrics: { tokens: 3 },
       metadata: { results: { summary: "Hello to you" } },
@@ -370,9 +370,9 @@ describe("the packages of the welcome journey", () => {
   it("[W167] the echo, delay, collect_metrics and debug_gate nodes do what their manifests describe", async () => {
     expect(await given("example.pkg.echo", { message: "hi" })).toEqual({ echo: "hi" });
     expect(await given("example.pkg.delay", { durationSeconds: 0 })).toEqual({ done: true, durationSeconds: 0 });
-    const { returned, said } = await run("example.pkg.collect_metrics", { name: "loss", samples: [1, 2, 6] });
+    const { returned, sent } = await run("example.pkg.collect_metrics", { name: "loss", samples: [1, 2, 6] });
     expect(returned).toEqual({ count: 3, sum: 9, mean: 3 });
-    expect(said.map(({ metrics }) => metrics)).toEqual([{ loss: 1 }, { loss: 2 }, { loss: 6 }]);
+    expect(sent.map(({ metrics }) => metrics)).toEqual([{ loss: 1 }, { loss: 2 }, { loss: 6 }]);
     expect(await given("example.pkg.debug_gate", { condition: true, payload: [1] })).toEqual({
       status: "allowed",
       outputs: { allowed: true, payload: [1] },

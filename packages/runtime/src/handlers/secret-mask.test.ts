@@ -7,8 +7,8 @@ const mask = (value = secret): SecretMask => createSecretMask(bound(value)) as S
 
 /** What becomes of a stream that arrives in these pieces. */
 function stream(one: SecretMask, pieces: readonly string[]): string {
-  const said = pieces.map((piece) => one.maskStreamText("log", piece));
-  return [...said, ...one.takeHeldChunks().map(({ text }) => text ?? "")].join("");
+  const masked = pieces.map((piece) => one.maskStreamText("log", piece));
+  return [...masked, ...one.takeHeldChunks().map(({ text }) => text ?? "")].join("");
 }
 
 describe("secrets in what a handler says", () => {
@@ -23,12 +23,12 @@ describe("secrets in what a handler says", () => {
 
   it("[W189] the secret mask finds secrets as they are, in JSON, in URLs and in base64", () => {
     const base64 = Buffer.from(secret).toString("base64");
-    const said = [secret, JSON.stringify({ secret }), `?key=${encodeURIComponent(secret)}&`, base64].map((text) =>
+    const masked = [secret, JSON.stringify({ secret }), `?key=${encodeURIComponent(secret)}&`, base64].map((text) =>
       mask().maskText(text),
     );
 
-    expect(said.slice(0, 3)).toEqual(["***", '{"secret":"***"}', "?key=***&"]);
-    expect(said[3]).toMatch(/^\*{3}=*$/);
+    expect(masked.slice(0, 3)).toEqual(["***", '{"secret":"***"}', "?key=***&"]);
+    expect(masked[3]).toMatch(/^\*{3}=*$/);
     expect(Buffer.from(mask().maskBase64(Buffer.from(`a ${secret} b`).toString("base64")), "base64").toString()).toBe("a *** b");
     expect(mask().maskBase64("AAEC/w==")).toBe("AAEC/w==");
   });

@@ -35,44 +35,44 @@ describe("vendors' frames in package code", () => {
     hub.handlerApi.on("ext.vendor.acme.early", () => {});
 
     expect(await hub.handlerApi.send("ext.vendor.acme.hello", {})).toBe(false);
-    const told: (readonly string[])[] = [];
-    hub.connect({ sendFrame: async () => true, listenedTypesChanged: (types) => told.push(types), reportProblem: () => {} });
+    const announced: (readonly string[])[] = [];
+    hub.connect({ sendFrame: async () => true, listenedTypesChanged: (types) => announced.push(types), reportProblem: () => {} });
 
-    expect(told).toEqual([["ext.vendor.acme.early"]]);
+    expect(announced).toEqual([["ext.vendor.acme.early"]]);
   });
 
   it("[W126] the vendor frame hub delivers a frame to every listener of its type and to no other, until the listener is removed", () => {
     const { hub, listening } = connected();
-    const heard: string[] = [];
-    const listener = () => heard.push("a");
+    const received: string[] = [];
+    const listener = () => received.push("a");
     const stops = [hub.handlerApi.on("ext.vendor.acme.a", listener), hub.handlerApi.on("ext.vendor.acme.a", listener)];
-    hub.handlerApi.on("ext.vendor.acme.b", () => heard.push("b"));
+    hub.handlerApi.on("ext.vendor.acme.b", () => received.push("b"));
 
     expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(true);
     expect(hub.deliver(frame("ext.vendor.acme.none"))).toBe(false);
     for (const stop of [...stops, ...stops]) stop();
 
     expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(false);
-    expect(heard).toEqual(["a", "a"]);
+    expect(received).toEqual(["a", "a"]);
     expect(listening.at(-1)).toEqual(["ext.vendor.acme.b"]);
   });
 
   it("[W126] the vendor frame hub reports a listener that throws or rejects, and still delivers to the others", async () => {
     const { hub, reports } = connected();
-    const heard: string[] = [];
+    const received: string[] = [];
     hub.handlerApi.on("ext.vendor.acme.a", () => {
       throw new Error("broken");
     });
     hub.handlerApi.on("ext.vendor.acme.a", (async () => {
       throw new Error("rejected");
     }) as () => void);
-    hub.handlerApi.on("ext.vendor.acme.a", ({ id }) => void heard.push(id));
+    hub.handlerApi.on("ext.vendor.acme.a", ({ id }) => void received.push(id));
 
     hub.deliver(frame("ext.vendor.acme.a"));
     await Promise.resolve();
     await Promise.resolve();
 
-    expect(heard).toEqual(["f-1"]);
+    expect(received).toEqual(["f-1"]);
     expect(reports).toEqual([
       "a listener to ext.vendor.acme.a failed on frame f-1: broken",
       "a listener to ext.vendor.acme.a failed on frame f-1: rejected",

@@ -16,7 +16,7 @@ const word = (task: string, text = "x"): Omit<JournaledOutcome, "key"> => ({
 /** A keeper whose clock stands still until it is told to ring. */
 function bench(disk = new InMemoryOutboxDisk(), settings: Partial<JournaledOutboxSettings> = {}) {
   const notes: OutboxLogEvent[] = [];
-  const said: string[] = [];
+  const stored: string[] = [];
   const health: boolean[] = [];
   const timers = new Map<number, { ms: number; call: () => void }>();
   let count = 0;
@@ -46,8 +46,8 @@ function bench(disk = new InMemoryOutboxDisk(), settings: Partial<JournaledOutbo
     await idle();
     return timer.ms;
   };
-  const keep = (task: string, text?: string): number => keeper.persist(word(task, text), () => said.push(task));
-  return { disk, keeper, notes, said, health, timers, ring, keep };
+  const keep = (task: string, text?: string): number => keeper.persist(word(task, text), () => stored.push(task));
+  return { disk, keeper, notes, stored, health, timers, ring, keep };
 }
 
 /** Everything that a memory disk can do by now is done: it only takes microtasks. */
@@ -59,33 +59,33 @@ const tasksIn = (file: Buffer | null): string[] => {
 
 describe("keeping the outbox on disk", () => {
   it("[W73] the journaled outbox writes the outcomes of one tick with one append and one sync, and only then reports each as stored, in order", async () => {
-    const { disk, said, keep } = bench();
+    const { disk, stored, keep } = bench();
     const release = disk.blockCalls("sync");
 
     for (const task of ["a", "b", "c"]) keep(task);
     await idle();
-    expect([disk.finishedCalls, said, tasksIn(disk.file)]).toEqual([["append"], [], ["a", "b", "c"]]);
+    expect([disk.finishedCalls, stored, tasksIn(disk.file)]).toEqual([["append"], [], ["a", "b", "c"]]);
     release();
     await idle();
 
     expect(disk.finishedCalls).toEqual(["append", "sync"]);
-    expect(said).toEqual(["a", "b", "c"]);
+    expect(stored).toEqual(["a", "b", "c"]);
   });
 
   it("[W73] the journaled outbox has one sync in flight; outcomes added meanwhile share the next one", async () => {
-    const { disk, said, keep } = bench();
+    const { disk, stored, keep } = bench();
     const release = disk.blockCalls("sync");
     keep("a");
     await idle();
 
     for (const task of ["b", "c"]) keep(task);
     await idle();
-    expect([disk.finishedCalls, said]).toEqual([["append"], []]);
+    expect([disk.finishedCalls, stored]).toEqual([["append"], []]);
     release();
     await idle();
 
     expect(disk.finishedCalls).toEqual(["append", "sync", "append", "sync"]);
-    expect(said).toEqual(["a", "b", "c"]);
+    expect(stored).toEqual(["a", "b", "c"]);
     expect(tasksIn(disk.durable)).toEqual(["a", "b", "c"]);
   });
 
@@ -142,17 +142,17 @@ describe("keeping the outbox on disk", () => {
   it.each(["ENOSPC", "EIO"])(
     "[W76] the journaled outbox reports nothing as stored while appends fail with %s, and continues by itself when they succeed",
     async (code) => {
-      const { disk, keeper, notes, said, health, keep, ring } = bench();
+      const { disk, keeper, notes, stored, health, keep, ring } = bench();
       keep("a");
       await idle();
       disk.failNextCalls("append", code, 3);
 
       keep("b");
       await idle();
-      expect([keeper.isHealthy, health, said]).toEqual([false, [false], ["a"]]);
+      expect([keeper.isHealthy, health, stored]).toEqual([false, [false], ["a"]]);
       expect([await ring(), await ring(), await ring()]).toEqual([100, 200, 400]);
 
-      expect([said, health, keeper.isHealthy]).toEqual([["a", "b"], [false, true], true]);
+      expect([stored, health, keeper.isHealthy]).toEqual([["a", "b"], [false, true], true]);
       expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
       expect(notes.map(({ event }) => event)).toEqual(["outbox-failed", "outbox-failed", "outbox-failed", "outbox-mended"]);
       expect(notes[0]?.message).toContain(code);
@@ -160,24 +160,24 @@ describe("keeping the outbox on disk", () => {
   );
 
   it("[W77] after a failed sync the journaled outbox reads its file again, truncates it to what is durable, and writes the rest again", async () => {
-    const { disk, said, keep, ring } = bench();
+    const { disk, stored, keep, ring } = bench();
     keep("a");
     await idle();
     disk.failNextCalls("sync", "EIO");
     keep("b");
     await idle();
-    expect(said).toEqual(["a"]);
+    expect(stored).toEqual(["a"]);
     disk.finishedCalls.length = 0;
 
     await ring();
 
     expect(disk.finishedCalls).toEqual(["read", "truncate", "sync", "append", "sync"]);
-    expect(said).toEqual(["a", "b"]);
+    expect(stored).toEqual(["a", "b"]);
     expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
   });
 
   it("[W77] the journaled outbox rewrites its file from memory where a failed sync has destroyed what was durable", async () => {
-    const { disk, said, keep, ring } = bench();
+    const { disk, stored, keep, ring } = bench();
     keep("a");
     await idle();
     disk.failNextCalls("sync", "EIO");
@@ -187,7 +187,7 @@ describe("keeping the outbox on disk", () => {
     disk.file = Buffer.alloc(disk.file?.length ?? 0);
     await ring();
 
-    expect(said).toEqual(["a", "b"]);
+    expect(stored).toEqual(["a", "b"]);
     expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
   });
 
@@ -201,10 +201,10 @@ describe("keeping the outbox on disk", () => {
       ["replace", true],
     ] as const) {
       for (let left = 1; left <= 4; left++) {
-        const { disk, keeper, said, timers, ring } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 1_000 });
+        const { disk, keeper, stored, timers, ring } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 1_000 });
         disk.failNextCalls(call, "EIO", left, isDone);
         if (call === "truncate") disk.failNextCalls("append", "EIO");
-        const check = (task: string) => () => said.push(tasksIn(disk.durable).includes(task) ? task : `${task} is not on disk`);
+        const check = (task: string) => () => stored.push(tasksIn(disk.durable).includes(task) ? task : `${task} is not on disk`);
 
         const keys = ["a", "b", "c", "d"].map((task) => keeper.persist(word(task, "x".repeat(500)), check(task)));
         await idle();
@@ -214,7 +214,7 @@ describe("keeping the outbox on disk", () => {
         await idle();
         while (timers.size > 0) await ring();
 
-        expect([call, said]).toEqual([call, ["a", "b", "c", "d", "e"]]);
+        expect([call, stored]).toEqual([call, ["a", "b", "c", "d", "e"]]);
         expect(tasksIn(disk.durable)).toEqual(["d", "e"]);
       }
     }

@@ -121,12 +121,12 @@ describe("outbox", () => {
 
   it("[W169] the outbox sends an attempt's last feedback ahead of that of others, never ahead of its own, also in the next session", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 10 }, null);
-    const said = (id: string, corr: string, isUrgent = false) =>
+    const addFeedback = (id: string, corr: string, isUrgent = false) =>
       box.addMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent });
-    said("other", "t2");
-    said("first", "t1");
-    said("second", "t1");
-    said("last", "t1", true);
+    addFeedback("other", "t2");
+    addFeedback("first", "t1");
+    addFeedback("second", "t1");
+    addFeedback("last", "t1", true);
     box.addMessage(word("result"));
     box.attachStream(openStream());
 

@@ -18,7 +18,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
   const time = { now: 1_000_000 };
   const timers: { ms: number; call: () => void }[] = [];
   const reports: string[] = [];
-  const told: string[] = [];
+  const notifications: string[] = [];
   const registry = new ResourceRegistry(
     {
       wallClock: () => time.now,
@@ -27,8 +27,8 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
         return () => {};
       },
       reportProblem: ({ message }) => reports.push(message),
-      resourceReferenced: (id) => told.push(`announced ${id}`),
-      resourceRemoved: (id, reason) => told.push(`${id} ${reason}`),
+      resourceReferenced: (id) => notifications.push(`announced ${id}`),
+      resourceRemoved: (id, reason) => notifications.push(`${id} ${reason}`),
     },
     new ResourceFiles(path.join(root, "kept"), path.join(root, "work")),
     { ...resourceDefaults, workerName: "box", ...settings },
@@ -38,7 +38,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
     writeFileSync(file, text);
     return file;
   };
-  return { registry, root, time, timers, reports, told, makeFile, kept: () => readdirSync(path.join(root, "kept")) };
+  return { registry, root, time, timers, reports, notifications, makeFile, kept: () => readdirSync(path.join(root, "kept")) };
 }
 
 describe("the resources of a worker", () => {
@@ -184,7 +184,7 @@ describe("the resources of a worker", () => {
   });
 
   it("[W182] a resource that a result has named is reported with the reason when it is removed; others are not reported", () => {
-    const { registry, time, told } = open({ ttlMs: 100, memBytesMax: 10 });
+    const { registry, time, notifications } = open({ ttlMs: 100, memBytesMax: 10 });
     for (const id of ["a", "b", "c", "unnamed"]) registry.register({ id, type: "model", scope: id, sizeBytes: 2 });
     for (const id of ["a", "b", "c"]) registry.artifact(id);
     registry.artifact("a");
@@ -199,7 +199,7 @@ describe("the resources of a worker", () => {
     time.now += 100;
     registry.collectExpired();
 
-    expect(told).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
+    expect(notifications).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
   });
 
   it("[W182] resource files of an earlier process count as named by a result", () => {
@@ -212,6 +212,6 @@ describe("the resources of a worker", () => {
 
     expect(again.registry.referencedIds()).toEqual(["f"]);
     again.registry.drop("f");
-    expect(again.told).toEqual(["f released"]);
+    expect(again.notifications).toEqual(["f released"]);
   });
 });

@@ -57,15 +57,15 @@ it("[W121] the in-process runner reports feedback that cannot be written, and se
 
 it("[W126] the in-process runner lets handlers send vendor frames and delivers vendor frames to packages", async () => {
   const hub = new VendorFrameHub();
-  const heard: string[] = [];
-  hub.handlerApi.on("ext.vendor.a", ({ id }) => void heard.push(id));
+  const received: string[] = [];
+  hub.handlerApi.on("ext.vendor.a", ({ id }) => void received.push(id));
   const { runner, log } = run(async ({ ext }) => ({ isTaken: await ext.send("ext.vendor.b", {}) }), hub);
   const frame = { id: "f", corr: undefined, payload: {} };
 
   expect(runner.deliverVendorFrame({ ...frame, type: "ext.vendor.a" })).toBe(true);
   expect(runner.deliverVendorFrame({ ...frame, type: "ext.vendor.c" })).toBe(false);
 
-  expect(heard).toEqual(["f"]);
+  expect(received).toEqual(["f"]);
   expect(log).toContain("ext ext.vendor.b");
 });
 

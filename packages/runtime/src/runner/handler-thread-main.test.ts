@@ -54,7 +54,7 @@ function makePackages(source = code): string {
 
 /** A real thread, and all it says, in order. */
 class ThreadRecorder {
-  readonly heard: FromHandlerThread[] = [];
+  readonly received: FromHandlerThread[] = [];
   readonly thread: HandlerThreadHandle;
   readonly ended: Promise<string>;
   #wake = () => {};
@@ -73,7 +73,7 @@ class ThreadRecorder {
       },
       {
         messagesReceived: (messages) => {
-          this.heard.push(...messages);
+          this.received.push(...messages);
           this.#wake();
         },
         threadExited: resolve,
@@ -85,7 +85,7 @@ class ThreadRecorder {
   /** The first word of this type, now or later. */
   async first<T extends FromHandlerThread["type"]>(type: T, task?: string): Promise<Extract<FromHandlerThread, { type: T }>> {
     for (;;) {
-      const found = this.heard.find(
+      const found = this.received.find(
         (message) => message.type === type && (task === undefined || ("task" in message && message.task === task)),
       );
       if (found !== undefined) return found as Extract<FromHandlerThread, { type: T }>;
@@ -97,9 +97,9 @@ class ThreadRecorder {
 }
 
 async function open(packagesDir = makePackages()): Promise<ThreadRecorder> {
-  const ear = new ThreadRecorder(packagesDir);
-  await ear.first("loaded");
-  return ear;
+  const recorder = new ThreadRecorder(packagesDir);
+  await recorder.first("loaded");
+  return recorder;
 }
 
 function start(type: string, task = type, part: object = {}): ToHandlerThread {
@@ -110,12 +110,12 @@ function start(type: string, task = type, part: object = {}): ToHandlerThread {
 
 describe("the thread of the handlers", () => {
   it("[W121] the handler thread reports what it loaded, and each outcome as encoded text, in one message with the end of its handler", async () => {
-    const ear = await open();
+    const recorder = await open();
 
-    ear.thread.sendMessages([start("quick", "t1", { parameters: { n: 1 } })]);
+    recorder.thread.sendMessages([start("quick", "t1", { parameters: { n: 1 } })]);
 
-    const { outcome: written, isSettled, fence } = await ear.first("finished");
-    expect((await ear.first("loaded")).packages.packages).toMatchObject([
+    const { outcome: written, isSettled, fence } = await recorder.first("finished");
+    expect((await recorder.first("loaded")).packages.packages).toMatchObject([
       { name: "rough", nodeTypes: types.map((type) => `rough.${type}`) },
     ]);
     expect({ isSettled, fence, frame: written.frameType }).toEqual({ isSettled: true, fence: 3, frame: "biz.exec.result" });
@@ -126,47 +126,47 @@ describe("the thread of the handlers", () => {
       status: "SUCCEEDED",
       result: { n: 1 },
     });
-    expect(ear.heard.filter(({ type }) => type === "settled")).toEqual([]);
+    expect(recorder.received.filter(({ type }) => type === "settled")).toEqual([]);
   });
 
   it("[W120] a blocking handler delays neither the feedback it sent before nor the results of handlers called before it", async () => {
-    const ear = await open();
+    const recorder = await open();
     const gate = new Int32Array(new SharedArrayBuffer(4));
 
-    ear.thread.sendMessages([start("quick"), start("block", "b", { parameters: { gate } })]);
-    await ear.first("feedback", "b");
-    await ear.first("finished", "quick");
-    expect(ear.heard.some((message) => message.type === "finished" && message.task === "b")).toBe(false);
+    recorder.thread.sendMessages([start("quick"), start("block", "b", { parameters: { gate } })]);
+    await recorder.first("feedback", "b");
+    await recorder.first("finished", "quick");
+    expect(recorder.received.some((message) => message.type === "finished" && message.task === "b")).toBe(false);
     Atomics.store(gate, 0, 1);
     Atomics.notify(gate, 0);
 
-    expect(JSON.parse((await ear.first("finished", "b")).outcome.payload)).toMatchObject({ result: { was: "blocked" } });
+    expect(JSON.parse((await recorder.first("finished", "b")).outcome.payload)).toMatchObject({ result: { was: "blocked" } });
   });
 
   it("[W120] a handler type that has blocked before is not called until the results of other handlers have been sent", async () => {
-    const ear = await open();
+    const recorder = await open();
     const gate = new Int32Array(new SharedArrayBuffer(4));
-    ear.thread.sendMessages([start("mute", "seen", { parameters: { gate, ms: 10 } })]);
-    await ear.first("finished", "seen");
+    recorder.thread.sendMessages([start("mute", "seen", { parameters: { gate, ms: 10 } })]);
+    await recorder.first("finished", "seen");
 
-    ear.thread.sendMessages([start("quick"), start("mute", "m", { parameters: { gate } })]);
-    await ear.first("finished", "quick");
-    expect(ear.heard.some((message) => message.type === "finished" && message.task === "m")).toBe(false);
+    recorder.thread.sendMessages([start("quick"), start("mute", "m", { parameters: { gate } })]);
+    await recorder.first("finished", "quick");
+    expect(recorder.received.some((message) => message.type === "finished" && message.task === "m")).toBe(false);
     Atomics.store(gate, 0, 1);
     Atomics.notify(gate, 0);
 
-    expect((await ear.first("finished", "m")).isSettled).toBe(true);
+    expect((await recorder.first("finished", "m")).isSettled).toBe(true);
   });
 
   it("[W121] a stop aborts the signal of the attempt it names; a timed-out attempt is reported before its handler returns", async () => {
-    const ear = await open();
+    const recorder = await open();
 
-    ear.thread.sendMessages([start("patient", "a"), start("patient", "b", { constraints: { timeout_ms: 1 } })]);
-    const late = await ear.first("finished", "b");
-    ear.thread.sendMessages([{ type: "stop", task: "a", fence: 2, reason: "another fence" }]);
-    ear.thread.sendMessages([{ type: "stop", task: "a", fence: 3, reason: "cancelled" }]);
-    const stopped = await ear.first("finished", "a");
-    await ear.first("settled", "b");
+    recorder.thread.sendMessages([start("patient", "a"), start("patient", "b", { constraints: { timeout_ms: 1 } })]);
+    const late = await recorder.first("finished", "b");
+    recorder.thread.sendMessages([{ type: "stop", task: "a", fence: 2, reason: "another fence" }]);
+    recorder.thread.sendMessages([{ type: "stop", task: "a", fence: 3, reason: "cancelled" }]);
+    const stopped = await recorder.first("finished", "a");
+    await recorder.first("settled", "b");
 
     expect(JSON.parse(late.outcome.payload)).toMatchObject({ code: "E.TIMEOUT" });
     expect(late.isSettled).toBe(false);
@@ -174,12 +174,12 @@ describe("the thread of the handlers", () => {
   });
 
   it("[W121] the handler thread reports feedback that cannot be written and continues", async () => {
-    const ear = await open();
+    const recorder = await open();
 
-    ear.thread.sendMessages([start("chatty")]);
+    recorder.thread.sendMessages([start("chatty")]);
 
-    expect((await ear.first("report")).message).toBe("feedback of task chatty cannot be written as JSON and was dropped");
-    expect((await ear.first("finished")).outcome.frameType).toBe("biz.exec.result");
+    expect((await recorder.first("report")).message).toBe("feedback of task chatty cannot be written as JSON and was dropped");
+    expect((await recorder.first("finished")).outcome.frameType).toBe("biz.exec.result");
   });
 
   it("[W122] an uncaught error, an exit and a full heap end only the handler thread; after the first two, earlier results still arrive", async () => {
@@ -188,22 +188,22 @@ describe("the thread of the handlers", () => {
       ["exit", "it ended with code 7"],
       ["hoard", expect.stringContaining("memory")],
     ] as const) {
-      const ear = await open();
+      const recorder = await open();
 
-      ear.thread.sendMessages([start("quick"), start(type)]);
+      recorder.thread.sendMessages([start("quick"), start(type)]);
 
-      expect(await ear.ended).toEqual(reason);
-      expect(ear.heard.map((message) => message.type)).toContain(type === "hoard" ? "loaded" : "finished");
+      expect(await recorder.ended).toEqual(reason);
+      expect(recorder.received.map((message) => message.type)).toContain(type === "hoard" ? "loaded" : "finished");
     }
   });
 
   it("[W124] a handler that never returns is ended with its thread", async () => {
-    const ear = await open();
+    const recorder = await open();
 
-    ear.thread.sendMessages([start("spin")]);
-    await ear.thread.terminate();
+    recorder.thread.sendMessages([start("spin")]);
+    await recorder.thread.terminate();
 
-    expect(await ear.ended).toBe("it ended with code 1");
+    expect(await recorder.ended).toBe("it ended with code 1");
   });
 
   it("[W125] a package that ends the handler thread while it is loaded shows in the thread's exit code", async () => {
@@ -211,52 +211,52 @@ describe("the thread of the handlers", () => {
   });
 
   it("[W126] packages in the handler thread listen without a running task, and send from a listener and from a handler", async () => {
-    const ear = await open(greeter);
+    const recorder = await open(greeter);
     const frame = { type: "ext.vendor.greeter.ask", id: "f-1", corr: undefined, payload: { name: "Ada" } };
-    expect((await ear.first("listening")).types).toEqual(["ext.vendor.greeter.ask"]);
+    expect((await recorder.first("listening")).types).toEqual(["ext.vendor.greeter.ask"]);
 
-    ear.thread.sendMessages([{ type: "ext", frame }]);
-    const asked = await ear.first("ext");
-    ear.thread.sendMessages([{ type: "ext-answer", ticket: asked.ticket, isTaken: true }]);
-    ear.heard.length = 0;
-    ear.thread.sendMessages([start("greeter.announce", "t1", { parameters: { name: "Bob" } })]);
-    const said = await ear.first("ext");
-    ear.thread.sendMessages([{ type: "ext-answer", ticket: said.ticket, isTaken: false }]);
+    recorder.thread.sendMessages([{ type: "ext", frame }]);
+    const asked = await recorder.first("ext");
+    recorder.thread.sendMessages([{ type: "ext-answer", ticket: asked.ticket, isTaken: true }]);
+    recorder.received.length = 0;
+    recorder.thread.sendMessages([start("greeter.announce", "t1", { parameters: { name: "Bob" } })]);
+    const sent = await recorder.first("ext");
+    recorder.thread.sendMessages([{ type: "ext-answer", ticket: sent.ticket, isTaken: false }]);
 
     expect(asked.draft).toEqual({ type: "ext.vendor.greeter.answer", corr: "f-1", payload: '{"text":"Hello, Ada!"}' });
-    expect(said.draft).toEqual({ type: "ext.vendor.greeter.said", corr: "r", payload: '{"text":"Hello, Bob!","task":"t1"}' });
-    expect(JSON.parse((await ear.first("finished")).outcome.payload)).toMatchObject({ result: { isTaken: false } });
+    expect(sent.draft).toEqual({ type: "ext.vendor.greeter.said", corr: "r", payload: '{"text":"Hello, Bob!","task":"t1"}' });
+    expect(JSON.parse((await recorder.first("finished")).outcome.payload)).toMatchObject({ result: { isTaken: false } });
   });
 
   it("[W158] a middleware's call of next and its answer pass between handler thread and link, and the call ends with the task", async () => {
-    const ear = await open();
+    const recorder = await open();
     const chain = { chain_index: 0, middleware_chain: ["n"], host_node_id: "h" };
 
-    ear.thread.sendMessages([start("around", "a", chain), start("around", "b", chain)]);
-    const asked = await ear.first("next", "a");
+    recorder.thread.sendMessages([start("around", "a", chain), start("around", "b", chain)]);
+    const asked = await recorder.first("next", "a");
     expect(JSON.parse(asked.draft.argumentsJson)).toEqual({ payload: { text: "x" }, timeoutMs: 60_000 });
-    ear.thread.sendMessages([{ type: "next-answer", ticket: asked.ticket, answer: { result: { echo: "hi" } } }]);
-    const { outcome: written } = await ear.first("finished", "a");
-    const { ticket } = await ear.first("next", "b");
-    ear.thread.sendMessages([{ type: "stop", task: "b", fence: 3, reason: "cancelled" }]);
+    recorder.thread.sendMessages([{ type: "next-answer", ticket: asked.ticket, answer: { result: { echo: "hi" } } }]);
+    const { outcome: written } = await recorder.first("finished", "a");
+    const { ticket } = await recorder.first("next", "b");
+    recorder.thread.sendMessages([{ type: "stop", task: "b", fence: 3, reason: "cancelled" }]);
 
     expect(JSON.parse(written.payload)).toMatchObject({ result: { inner: { echo: "hi" }, at: 0 } });
-    expect((await ear.first("next-forget")).ticket).toBe(ticket);
-    expect((await ear.first("finished", "b")).outcome.frameType).toBe("biz.exec.error");
+    expect((await recorder.first("next-forget")).ticket).toBe(ticket);
+    expect((await recorder.first("finished", "b")).outcome.frameType).toBe("biz.exec.error");
   });
 
   it("[W166] a large result stays in a file that outlives the handler thread, and is counted in the metrics", async () => {
     const packagesDir = makePackages();
-    const ear = await open(packagesDir);
-    ear.thread.sendMessages([start("large", "r.7")]);
-    const said = JSON.parse((await ear.first("finished")).outcome.payload) as {
+    const recorder = await open(packagesDir);
+    recorder.thread.sendMessages([start("large", "r.7")]);
+    const payload = JSON.parse((await recorder.first("finished")).outcome.payload) as {
       result: { text: object; n: number };
       artifacts: object[];
     };
     const id = "r.7#3/results.text";
-    expect(said.result).toEqual({ text: { resourceRef: { resourceId: id, workerName: "w", type: "json" } }, n: 1 });
-    expect(said.artifacts).toMatchObject([{ resource_id: id, worker_name: "w", size_bytes: 3_000_002, inline: false }]);
-    await ear.thread.terminate();
+    expect(payload.result).toEqual({ text: { resourceRef: { resourceId: id, workerName: "w", type: "json" } }, n: 1 });
+    expect(payload.artifacts).toMatchObject([{ resource_id: id, worker_name: "w", size_bytes: 3_000_002, inline: false }]);
+    await recorder.thread.terminate();
 
     const next = await open(packagesDir);
     next.thread.sendMessages([{ type: "ping", ping: 1 }]);
@@ -265,12 +265,12 @@ describe("the thread of the handlers", () => {
   });
 
   it("[W165] the handler thread reports which processes its handlers started and which have ended, so that others can end the rest", async () => {
-    const ear = await open();
+    const recorder = await open();
 
-    ear.thread.sendMessages([start("parent", "p")]);
-    const { pid } = await ear.first("spawned");
-    ear.thread.sendMessages([{ type: "stop", task: "p", fence: 3, reason: "cancelled" }]);
+    recorder.thread.sendMessages([start("parent", "p")]);
+    const { pid } = await recorder.first("spawned");
+    recorder.thread.sendMessages([{ type: "stop", task: "p", fence: 3, reason: "cancelled" }]);
 
-    expect((await ear.first("reaped")).pid).toBe(pid);
+    expect((await recorder.first("reaped")).pid).toBe(pid);
   });
 });

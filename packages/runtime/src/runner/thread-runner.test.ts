@@ -19,7 +19,12 @@ const finished = (task: string, isSettled = true): FromHandlerThread => ({
 
 /** A host whose threads are played by the test, on a clock that moves when told. */
 function play() {
-  const threads: { ears: HandlerThreadListener; heard: ToHandlerThread[]; isKilled: boolean; die(reason: string): void }[] = [];
+  const threads: {
+    listener: HandlerThreadListener;
+    received: ToHandlerThread[];
+    isKilled: boolean;
+    die(reason: string): void;
+  }[] = [];
   const timers = new Map<() => void, number>();
   const log: string[] = [];
   const outcomes: AttemptOutcome[] = [];
@@ -37,14 +42,14 @@ function play() {
     },
     spawnThread(listener) {
       const thread = {
-        ears: listener,
-        heard: [] as ToHandlerThread[],
+        listener,
+        received: [] as ToHandlerThread[],
         isKilled: false,
         die: (reason: string) => listener.threadExited(reason),
       };
       threads.push(thread);
       return {
-        sendMessages: (messages) => thread.heard.push(...messages),
+        sendMessages: (messages) => thread.received.push(...messages),
         terminate: async () => {
           thread.isKilled = true;
           listener.threadExited("killed");
@@ -97,14 +102,14 @@ describe("the handlers' thread, seen from the link", () => {
     const { host, last, tick } = play();
     void host.startThread();
     host.start(attemptOf("early"));
-    expect(last().heard).toEqual([]);
+    expect(last().received).toEqual([]);
 
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     host.start(attemptOf("t2"));
-    expect(last().heard).toEqual([]);
+    expect(last().received).toEqual([]);
     tick();
 
-    expect(last().heard).toMatchObject([
+    expect(last().received).toMatchObject([
       { type: "start", fence: 1, dispatch: { task_id: "early" } },
       { type: "start", fence: 1, dispatch: { task_id: "t2" } },
     ]);
@@ -113,10 +118,10 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W121] the thread runner passes on outcomes as encoded, handler ends and feedback, and ignores attempts it does not know", () => {
     const { host, last, log, outcomes } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
 
-    last().ears.messagesReceived([
+    last().listener.messagesReceived([
       { type: "feedback", task: "t1", fence: 1, input: '{"progress":0.5}' },
       finished("t1"),
       finished("t2", false),
@@ -132,17 +137,17 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W121] the thread runner notifies the thread when an attempt is stopped, unless its handler has already returned", () => {
     const { host, last, tick } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const [one, other] = [attemptOf("t1"), attemptOf("t2")];
     host.start(one);
     host.start(other);
-    last().ears.messagesReceived([finished("t2")]);
+    last().listener.messagesReceived([finished("t2")]);
 
     one.stopSignal.stop(new Error("cancelled"));
     other.stopSignal.stop(new Error("late"));
     tick();
 
-    expect(last().heard.filter(({ type }) => type === "stop")).toEqual([
+    expect(last().received.filter(({ type }) => type === "stop")).toEqual([
       { type: "stop", task: "t1", fence: 1, reason: "cancelled" },
     ]);
   });
@@ -151,10 +156,10 @@ describe("the handlers' thread, seen from the link", () => {
     const { host, last, tick } = play();
     void host.startThread();
     const frame = { type: "ext.vendor.a", id: "f", corr: undefined, payload: {} };
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     expect(host.deliverVendorFrame(frame)).toBe(false);
 
-    last().ears.messagesReceived([
+    last().listener.messagesReceived([
       { type: "listening", types: ["ext.vendor.a"] },
       { type: "ext", ticket: 1, draft: { type: "ext.vendor.b", corr: undefined, payload: "{}" } },
       { type: "ext", ticket: 2, draft: { type: "ext.vendor.full", corr: undefined, payload: "{}" } },
@@ -162,7 +167,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(host.deliverVendorFrame(frame)).toBe(true);
     tick();
 
-    expect(last().heard).toEqual([
+    expect(last().received).toEqual([
       { type: "ext-answer", ticket: 1, isTaken: true },
       { type: "ext-answer", ticket: 2, isTaken: false },
       { type: "ext", frame },
@@ -172,14 +177,14 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W122] the thread runner fails the attempt that was alone in a thread that died, and continues in a new thread at once", () => {
     const { host, threads, last, log, outcomes, pass, tick } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     host.start(attemptOf("t1"));
     tick();
 
     last().die("Error: boom");
     host.start(attemptOf("t2"));
     pass(0);
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     tick();
 
     expect(log).toEqual(["report Error: boom", "finished t1", "settled t1"]);
@@ -187,13 +192,13 @@ describe("the handlers' thread, seen from the link", () => {
       { type: "error", code: "E.RUNNER.FAILURE", message: expect.stringContaining("Error: boom") },
     ]);
     expect(threads).toHaveLength(2);
-    expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t2" } }]);
+    expect(last().received).toMatchObject([{ type: "start", dispatch: { task_id: "t2" } }]);
   });
 
   it("[W122] the thread runner gives back all attempts that shared a thread that died, and keeps those that had not begun", () => {
     const { host, last, log, outcomes, pass, tick } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     last().die("Error: boom");
     host.start(attemptOf("t3"));
@@ -201,7 +206,7 @@ describe("the handlers' thread, seen from the link", () => {
     // The next one dies while it loads: t3 was never in it.
     last().die("Error: again");
     pass(threadRestartPolicy.restartDelayMs);
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     tick();
 
     expect(outcomes.map((outcome) => (outcome.type === "error" ? outcome.code : ""))).toEqual([
@@ -209,13 +214,13 @@ describe("the handlers' thread, seen from the link", () => {
       "E.RUNNER.CANCELLED",
     ]);
     expect(log.filter((line) => line.includes("t3"))).toEqual([]);
-    expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t3" } }]);
+    expect(last().received).toMatchObject([{ type: "start", dispatch: { task_id: "t3" } }]);
   });
 
   it("[W123] the thread runner restarts a thread that keeps dying after doubling pauses, and reports a problem at five within a minute", () => {
     const { host, last, log, nextTimer, pass } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const pauses: number[] = [];
     const problems: number[] = [];
     for (let crash = 1; crash <= 6; crash++) {
@@ -246,13 +251,13 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W124] the thread runner sends pending stops first, gives handlers time to return, and then ends the thread", async () => {
     const { host, last, pass } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const attempt = attemptOf("t1");
     host.start(attempt);
     attempt.stopSignal.stop(new Error("given back"));
 
     const closed = host.close();
-    expect(last().heard.map(({ type }) => type)).toEqual(["start", "stop", "end"]);
+    expect(last().received.map(({ type }) => type)).toEqual(["start", "stop", "end"]);
     expect(last().isKilled).toBe(false);
     pass(threadRestartPolicy.shutdownWaitMs);
     await closed;
@@ -265,7 +270,7 @@ describe("the handlers' thread, seen from the link", () => {
     const { host, last, pass, tick } = play();
     void host.startThread();
     expect(host.lagMs).toBe(0);
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const lags = [host.lagMs];
     tick();
     for (const ms of [500, 700]) {
@@ -273,8 +278,8 @@ describe("the handlers' thread, seen from the link", () => {
       lags.push(host.lagMs);
     }
     tick();
-    expect(last().heard).toEqual([{ type: "ping", ping: 0 }]);
-    last().ears.messagesReceived([{ type: "pong", ping: 0, resources: { "resource.disk_bytes_in_use": 7 } }]);
+    expect(last().received).toEqual([{ type: "ping", ping: 0 }]);
+    last().listener.messagesReceived([{ type: "pong", ping: 0, resources: { "resource.disk_bytes_in_use": 7 } }]);
     lags.push(host.lagMs);
 
     expect(host.metrics).toEqual({ "resource.disk_bytes_in_use": 7 });
@@ -284,7 +289,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W132] the thread runner reports how full the thread's heap was at the last reading", async () => {
     const { host, last } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
 
     expect(host.heapPct).toBeNull();
     expect(host.heapPct).toBeNull();
@@ -297,32 +302,32 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W158] the thread runner carries calls of next and their answers, and takes back calls that no handler waits for any more", () => {
     const { host, last, calls, log, tick } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     tick();
-    last().heard.length = 0;
+    last().received.length = 0;
     const draft = { argumentsJson: "{}" };
 
-    last().ears.messagesReceived([
+    last().listener.messagesReceived([
       { type: "next", ticket: 0, task: "t1", fence: 1, draft },
       { type: "next", ticket: 1, task: "t2", fence: 1, draft },
       { type: "next", ticket: 2, task: "t9", fence: 1, draft },
       { type: "next-forget", ticket: 1 },
     ]);
     calls[0]?.answer({ result: { echo: "hi" } });
-    last().ears.messagesReceived([{ type: "next-forget", ticket: 0 }]);
+    last().listener.messagesReceived([{ type: "next-forget", ticket: 0 }]);
     tick();
 
     expect(calls.map(({ task }) => task)).toEqual(["t1", "t2"]);
-    expect(last().heard).toEqual([{ type: "next-answer", ticket: 0, answer: { result: { echo: "hi" } } }]);
+    expect(last().received).toEqual([{ type: "next-answer", ticket: 0, answer: { result: { echo: "hi" } } }]);
     expect(log).toEqual(["forgot t2"]);
   });
 
   it("[W183] the thread runner knows which resources named by results the thread keeps; those only in its memory are lost with it", () => {
     const { host, last, log, pass } = play();
     void host.startThread();
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
-    last().ears.messagesReceived([
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
+    last().listener.messagesReceived([
       { type: "announced", resource: "model" },
       { type: "announced", resource: "session" },
       { type: "removed", resource: "session", reason: "evicted" },
@@ -331,7 +336,7 @@ describe("the handlers' thread, seen from the link", () => {
 
     last().die("out of memory");
     pass(0);
-    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
+    last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
 
     expect([...host.referencedResources]).toEqual(["file"]);
     expect(log.filter((line) => line.startsWith("removed"))).toEqual(["removed session evicted", "removed model lost"]);

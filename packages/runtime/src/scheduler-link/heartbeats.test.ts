@@ -163,23 +163,23 @@ describe("what a heartbeat says", () => {
 
   it("[W94] a heartbeat names the installed packages by a digest, and after a change in full until such a heartbeat is acked", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
-    const told = () => harness.payload("control.heartbeat").packages;
+    const reportedPackages = () => harness.payload("control.heartbeat").packages;
     harness.advance(1_000);
     harness.ackById(harness.lastFrame("control.heartbeat").id);
-    const before = told();
+    const before = reportedPackages();
     expect(before).toEqual({ hash: expect.stringMatching(/^[0-9a-f]{32}$/) as string });
 
     harness.packages = [...harness.packages, { name: "more", version: "2.0.0", status: "installed" }];
     harness.advance(1_000);
-    expect(told()?.installed).toHaveLength(2);
-    expect(told()?.hash).not.toBe(before?.hash);
+    expect(reportedPackages()?.installed).toHaveLength(2);
+    expect(reportedPackages()?.hash).not.toBe(before?.hash);
     harness.advance(1_000);
-    expect(told()?.installed).toHaveLength(2);
+    expect(reportedPackages()?.installed).toHaveLength(2);
     harness.ackById(harness.lastFrame("control.heartbeat").id);
     harness.packages = [...harness.packages].reverse();
     harness.advance(1_000);
 
-    expect(told()?.installed).toBeUndefined();
+    expect(reportedPackages()?.installed).toBeUndefined();
   });
 
   it("[W94] a heartbeat does not list in full the packages that the register of its session already listed", () => {

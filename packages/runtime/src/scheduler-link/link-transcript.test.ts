@@ -6,10 +6,10 @@ import { LinkHarness } from "../../test/link-harness.ts";
 /** `> type` is what the worker says, `< type` what it hears. */
 function transcript(harness: LinkHarness): string[] {
   const lines: string[] = [];
-  const say = harness.sendToLink.bind(harness);
+  const send = harness.sendToLink.bind(harness);
   harness.sendToLink = (type, payload, envelope) => {
     lines.push(`< ${type}`);
-    say(type, payload, envelope);
+    send(type, payload, envelope);
   };
   const push = harness.sent.push.bind(harness.sent);
   harness.sent.push = (...frames) => {

@@ -5,7 +5,7 @@ import { type LinkHarness, readyLinkHarness } from "../../test/link-harness.ts";
 const note = "ext.vendor.acme.note";
 
 /** A vendor frame of the scheduler. */
-function tell(harness: LinkHarness, id: string, seq: number, type: string = note): void {
+function sendVendorFrame(harness: LinkHarness, id: string, seq: number, type: string = note): void {
   harness.sendToLink(type, { text: id }, { id, seq, corr: "c", ack: { request: true } });
   harness.flush();
 }
@@ -84,7 +84,7 @@ describe("vendor frames from the scheduler", () => {
     const harness = readyLinkHarness();
     harness.listenedVendorTypes.add(note);
 
-    tell(harness, "v1", 0);
+    sendVendorFrame(harness, "v1", 0);
 
     expect(harness.deliveredVendorFrames).toEqual([{ type: note, id: "v1", corr: "c", payload: { text: "v1" } }]);
     expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 0 });
@@ -93,12 +93,12 @@ describe("vendor frames from the scheduler", () => {
   it("[W96] a vendor frame from the scheduler without a listener is refused by id, settled all the same, and delivered to a later listener", () => {
     const harness = readyLinkHarness();
 
-    tell(harness, "v1", 0);
+    sendVendorFrame(harness, "v1", 0);
     expect(harness.payload("control.ack")).toMatchObject({ ok: false, for: "v1", ack_seq: 0 });
     expect(harness.payload("control.ack").info).toContain("E.CMD.UNKNOWN");
     expect(harness.link.status.phase).toBe("READY");
     harness.listenedVendorTypes.add(note);
-    tell(harness, "v1", 1);
+    sendVendorFrame(harness, "v1", 1);
 
     expect(harness.deliveredVendorFrames).toHaveLength(1);
   });
@@ -106,16 +106,16 @@ describe("vendor frames from the scheduler", () => {
   it("[W96] a vendor frame from the scheduler is delivered once, within and across sessions, as far as the last 1,024 ids reach", () => {
     const harness = readyLinkHarness({}, { send_window: 1_024 });
     harness.listenedVendorTypes.add(note);
-    tell(harness, "v0", 0);
-    tell(harness, "v0", 1);
+    sendVendorFrame(harness, "v0", 0);
+    sendVendorFrame(harness, "v0", 1);
     renew(harness);
-    tell(harness, "v0", 0);
+    sendVendorFrame(harness, "v0", 0);
     expect(harness.deliveredVendorFrames).toHaveLength(1);
     expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 0 });
 
-    for (let index = 1; index <= 1_024; index++) tell(harness, `v${index}`, index);
-    tell(harness, "v1", 1_025);
-    tell(harness, "v0", 1_026);
+    for (let index = 1; index <= 1_024; index++) sendVendorFrame(harness, `v${index}`, index);
+    sendVendorFrame(harness, "v1", 1_025);
+    sendVendorFrame(harness, "v0", 1_026);
 
     expect(harness.deliveredVendorFrames).toHaveLength(1_026);
     expect(harness.deliveredVendorFrames.at(-1)?.id).toBe("v0");
@@ -124,7 +124,7 @@ describe("vendor frames from the scheduler", () => {
   it("[W96] a vendor frame from the scheduler that only fills a number is settled silently", () => {
     const harness = readyLinkHarness();
 
-    tell(harness, "filler", 0, "ext.vendor.astraflow.void");
+    sendVendorFrame(harness, "filler", 0, "ext.vendor.astraflow.void");
 
     expect(harness.payload("control.ack")).toMatchObject({ ok: true, ack_seq: 0 });
     expect(harness.eventsNamed("frame-ignored")).toEqual([]);

@@ -110,10 +110,10 @@ async function door(server = "server") {
 
 /** Dials and says how that went. */
 function caller(urls: readonly string[], tls: () => TlsCredentials) {
-  let hear: (word: string) => void = () => {};
+  let onResult: (result: string) => void = () => {};
   const dialer = new WebSocketDialer(
     urls,
-    { connectionOpened: () => hear("opened"), messageReceived: () => {}, connectionLost: (reason) => hear(reason) },
+    { connectionOpened: () => onResult("opened"), messageReceived: () => {}, connectionLost: (reason) => onResult(reason) },
     {
       after(ms, call) {
         const timer = setTimeout(call, ms);
@@ -128,7 +128,7 @@ function caller(urls: readonly string[], tls: () => TlsCredentials) {
     dialler: dialer,
     dial: (target: "same" | "next" = "same") =>
       new Promise<string>((resolve) => {
-        hear = resolve;
+        onResult = resolve;
         dialer.dial(target);
       }),
   };

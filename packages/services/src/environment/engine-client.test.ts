@@ -39,9 +39,9 @@ describe("link", () => {
 
   it("[D1] the engine client gives each answer to its caller, in whatever order answers arrive", async () => {
     const { engineClient, pushed } = openClient();
-    const heard: string[] = [];
-    engineClient.send(leave("a"), (body) => void heard.push(`a ${body?.of}`));
-    engineClient.send(leave("b"), (_body, why) => void heard.push(`b ${why?.code}`));
+    const answers: string[] = [];
+    engineClient.send(leave("a"), (body) => void answers.push(`a ${body?.of}`));
+    engineClient.send(leave("b"), (_body, why) => void answers.push(`b ${why?.code}`));
     await tick();
     const [a, b] = pushed[0] ?? [];
 
@@ -51,7 +51,7 @@ describe("link", () => {
       { type: "answer", ref: a?.ref ?? 0, body: { of: "word", applied: true }, fault: null },
     ]);
 
-    expect(heard).toEqual(["b E.NOT_FOUND", "a word"]);
+    expect(answers).toEqual(["b E.NOT_FOUND", "a word"]);
     expect(engineClient.pendingCount).toBe(0);
   });
 
@@ -100,17 +100,17 @@ describe("link", () => {
 
   it("[D1] the engine client still notifies the other listeners when one throws, and reports the error", () => {
     const { engineClient, problems } = openClient();
-    const heard: (number | null)[] = [];
+    const received: (number | null)[] = [];
     engineClient.on("log", () => {
       throw new Error("a bug");
     });
-    const stop = engineClient.on("log", ({ head }) => void heard.push(head));
+    const stop = engineClient.on("log", ({ head }) => void received.push(head));
 
     engineClient.handleEffects([{ type: "log", tenant: "t", head: 7 }]);
     stop();
     engineClient.handleEffects([{ type: "log", tenant: "t", head: 8 }]);
 
-    expect(heard).toEqual([7]);
+    expect(received).toEqual([7]);
     expect(problems).toHaveLength(2);
   });
 

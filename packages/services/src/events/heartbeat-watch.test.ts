@@ -24,9 +24,9 @@ function openFixture(options: { isAlone?: boolean } = {}) {
     },
   } as unknown as StoreReader;
   const watch = new HeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
-  const heard: { workerName: string; text: string }[] = [];
-  const listener: VolatileListener = { heartbeat: { wants: () => true, receive: (beat) => heard.push(beat) }, frame: null };
-  const names = () => heard.splice(0).map(({ workerName }) => workerName);
+  const received: { workerName: string; text: string }[] = [];
+  const listener: VolatileListener = { heartbeat: { wants: () => true, receive: (beat) => received.push(beat) }, frame: null };
+  const names = () => received.splice(0).map(({ workerName }) => workerName);
   const put = (...some: WorkerRow[]) => some.forEach((row) => rows.set(row.id, row));
   const look = async (): Promise<void> => {
     environment.advance(10_000);
@@ -35,7 +35,7 @@ function openFixture(options: { isAlone?: boolean } = {}) {
   const fail = (why: Error | null) => {
     problem = why;
   };
-  return { outside: environment, volatile, watch, listener, heard, names, put, look, reads, fail };
+  return { outside: environment, volatile, watch, listener, received, names, put, look, reads, fail };
 }
 
 const settle = async (): Promise<void> => {
@@ -53,7 +53,7 @@ describe("heartbeats that other schedulers have taken", () => {
 
     scene.put(rowWithHeartbeat("w-1", 11_000), rowWithHeartbeat("w-4", 11_500));
     await scene.look();
-    expect(scene.heard.map(({ text }) => JSON.parse(text))).toMatchObject([
+    expect(scene.received.map(({ text }) => JSON.parse(text))).toMatchObject([
       {
         version: "v1",
         type: "worker.heartbeat",
@@ -70,7 +70,7 @@ describe("heartbeats that other schedulers have taken", () => {
       },
       { data: { instanceId: "w-4" } },
     ]);
-    expect(JSON.parse(scene.heard[0]?.text ?? "")).not.toHaveProperty("id");
+    expect(JSON.parse(scene.received[0]?.text ?? "")).not.toHaveProperty("id");
     scene.names();
     await scene.look();
     expect(scene.names()).toEqual([]);
@@ -144,7 +144,7 @@ describe("heartbeats that other schedulers have taken", () => {
     scene.watch.reportSignOfLife("default", "default/w-1");
     await settle();
 
-    expect(scene.heard.map(({ text }) => JSON.parse(text))).toMatchObject([{ data: { connected: false, registered: true } }]);
+    expect(scene.received.map(({ text }) => JSON.parse(text))).toMatchObject([{ data: { connected: false, registered: true } }]);
     end();
   });
 });

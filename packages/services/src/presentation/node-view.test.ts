@@ -11,7 +11,7 @@ const workflow = {
   nodes: sampleChain.nodes.map((node, at) => (at === 1 ? { ...node, middlewares: [around] } : node)),
 };
 const context = { workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 };
-const saying = (state: TaskState): string => JSON.stringify(state);
+const stateText = (state: TaskState): string => JSON.stringify(state);
 const shown = (tasks: Parameters<typeof taskRow>[]) =>
   presentNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
 
@@ -36,7 +36,7 @@ describe("the nodes of a run as they are shown", () => {
     const hostOf = (nodes: ReturnType<typeof shown>) => nodes.find(({ nodeId }) => nodeId === nodeIds[1]);
 
     expect(hostOf(shown([]))?.metadata).toEqual({ middlewares: [mw] });
-    const state = saying({ metadata: { model: "m1" } });
+    const state = stateText({ metadata: { model: "m1" } });
     const nodes = shown([["r1.1", { phase: "succeeded", worker: "default/w-1", state }]]);
     expect(hostOf(nodes)?.metadata).toEqual({ model: "m1", middlewares: [mw] });
     expect(nodes.find(({ nodeId }) => nodeId === nodeIds[0])).not.toHaveProperty("metadata");
@@ -44,7 +44,7 @@ describe("the nodes of a run as they are shown", () => {
 
   it("[A6] a node shows the artifacts it left and with which worker, by that worker's name", () => {
     const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12 }];
-    const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: saying({ artifacts }) }]]);
+    const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: stateText({ artifacts }) }]]);
 
     expect(node).toMatchObject({
       workerName: "painter",
@@ -55,7 +55,7 @@ describe("the nodes of a run as they are shown", () => {
   it("[A345] a node shows its resource references and its worker affinity with the field names of artifacts, and times as text", () => {
     const refs = [{ resource: "res-1", workerName: "painter", type: "file", scope: "run", expiresAt: 3_000, metadata: { a: 1 } }];
     const affinity = { key: "k", mode: "sticky", until: 4_000 } as const;
-    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ refs, affinity }) }]]);
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: stateText({ refs, affinity }) }]]);
 
     const { resource: resourceId, expiresAt: _, ...rest } = refs[0] as (typeof refs)[number];
     expect(node?.resourceRefs).toEqual([{ resourceId, ...rest, expiresAt: "1970-01-01T00:00:03.000Z" }]);
@@ -63,8 +63,10 @@ describe("the nodes of a run as they are shown", () => {
   });
 
   it("[A6] the feedback of a running node is shown as its state, and does not set its result", () => {
-    const said = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
-    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: saying({ said }) }]]);
+    const feedback = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
+    const [node] = shown([
+      ["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: stateText({ said: feedback }) }],
+    ]);
 
     expect(node?.state).toMatchObject({ stage: "streaming", progress: 0.5, message: "half", attempt: 1, worker: "painter" });
     expect(node).not.toHaveProperty("result");
@@ -72,18 +74,18 @@ describe("the nodes of a run as they are shown", () => {
 
   it("[A347] the stage of a node that reported none is why it waits, or its status", () => {
     const stageOf = (phase: "waiting" | "parked" | "ready" | "leased" | "hosting") =>
-      shown([["r1.0", { phase, state: saying({}) }]])[0]?.state?.stage;
+      shown([["r1.0", { phase, state: stateText({}) }]])[0]?.state?.stage;
 
     expect((["waiting", "parked", "ready"] as const).map(stageOf)).toEqual(["waiting", "parked", "ready"]);
     expect((["leased", "hosting"] as const).map(stageOf)).toEqual(["running", "running"]);
   });
 
   it("[A246] the metadata of a node is what its feedback reported, and the metadata of its result is added to it", () => {
-    const said = { at: 3_000, metadata: { model: "m1", step: 1 } };
-    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ said }) }]]);
+    const feedback = { at: 3_000, metadata: { model: "m1", step: 1 } };
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: stateText({ said: feedback }) }]]);
     expect(node?.metadata).toEqual({ model: "m1", step: 1 });
 
-    const [ended] = shown([["r1.0", { phase: "succeeded", state: saying({ said, metadata: { step: 2 } }) }]]);
+    const [ended] = shown([["r1.0", { phase: "succeeded", state: stateText({ said: feedback, metadata: { step: 2 } }) }]]);
     expect(ended?.metadata).toEqual({ model: "m1", step: 2 });
   });
 
@@ -141,7 +143,7 @@ describe("the nodes of a run as they are shown", () => {
     };
     const tasks = [
       taskRow("r1.0", { phase: "hosting" }),
-      taskRow("r1.0*3", { phase: "hosting", state: saying({ frame: { index: 1, tries: 2 } }) }),
+      taskRow("r1.0*3", { phase: "hosting", state: stateText({ frame: { index: 1, tries: 2 } }) }),
       taskRow("r1.0*3/2", { phase: "ready" }),
     ];
     const nodes = presentNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);

@@ -54,7 +54,7 @@ function spokenRun() {
     }),
     page: async () => ({ detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(sampleChain) }, head: log.length }),
   };
-  return { reader: reader as unknown as StoreReader, tell: addFact };
+  return { reader: reader as unknown as StoreReader, addFact };
 }
 
 describe("moments of a large run", () => {
@@ -89,7 +89,7 @@ describe("moments of a large run", () => {
   });
 
   it("[A352] the run history refuses a past state whose tasks reported more than one answer may hold; newer feedback replaces the old", async () => {
-    const { reader, tell: addFact } = spokenRun();
+    const { reader, addFact } = spokenRun();
     const moments = new RunHistory(reader, { ...historyLimits, charsMax: 100 });
     for (let n = 0; n < 50; n++) addFact("task.feedback", { task: "r1.0", message: `${n}`.padEnd(90, ".") });
     expect(await moments.readRunAt("default", "r1", 52)).toMatchObject({ at: 52 });

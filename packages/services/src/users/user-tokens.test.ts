@@ -34,8 +34,8 @@ describe("a person's token", () => {
 
   it("[A84] a user token is refused with any character of it changed", () => {
     const token = signUserToken(claims, key);
-    const isGood = Array.from(token, (letter, at) => {
-      const changed = `${token.slice(0, at)}${letter === "A" ? "B" : "A"}${token.slice(at + 1)}`;
+    const isGood = Array.from(token, (character, at) => {
+      const changed = `${token.slice(0, at)}${character === "A" ? "B" : "A"}${token.slice(at + 1)}`;
       return verifyUserToken(changed, [key], now) !== null;
     });
 

@@ -28,15 +28,15 @@ function openRelay(limits: Partial<VendorRelayLimits> = {}) {
       ...more,
     });
   const listen = (after: number | null = null, tenant = "default", of = type) => {
-    const heard: BufferedVendorFrame[] = [];
+    const received: BufferedVendorFrame[] = [];
     let isClosed = false;
     const subscription = extensions.subscribe(tenant, of, after, {
-      onFrame: (frame) => void heard.push(frame),
+      onFrame: (frame) => void received.push(frame),
       onClosed: () => {
         isClosed = true;
       },
     });
-    return { heard, subscription, isClosed: () => isClosed };
+    return { received, subscription, isClosed: () => isClosed };
   };
   const taken = (subscription: VendorFrameSubscription | Fault): VendorFrameSubscription => {
     if (subscription instanceof Fault) throw subscription;
@@ -60,11 +60,11 @@ describe("frames of vendors on their way to readers", () => {
 
     expect(send({ payload: { n: 1 } })).toBe(true);
 
-    for (const { heard } of [one, two])
-      expect(heard.map(({ data }) => JSON.parse(data))).toEqual([
+    for (const { received } of [one, two])
+      expect(received.map(({ data }) => JSON.parse(data))).toEqual([
         { id: "f-1", type, workerId: "w-1", at: expect.stringMatching(/^2025-/), payload: { n: 1 } },
       ]);
-    expect([...foreign.heard, ...other.heard]).toEqual([]);
+    expect([...foreign.received, ...other.received]).toEqual([]);
   });
 
   it("[A18] a vendor frame is not accepted where no reader of its tenant asked for its type", () => {
@@ -81,10 +81,10 @@ describe("frames of vendors on their way to readers", () => {
     taken(first.subscription).unsubscribe();
     expect([send(), send()]).toEqual([true, true]);
 
-    const { buffered: kept, hasGap } = taken(listen(first.heard[0]?.number ?? null).subscription);
+    const { buffered: kept, hasGap } = taken(listen(first.received[0]?.number ?? null).subscription);
 
     expect([idsIn(kept), hasGap]).toEqual([["f-2", "f-3"], false]);
-    expect(first.heard).toHaveLength(1);
+    expect(first.received).toHaveLength(1);
   });
 
   it("[A19] vendor frames are kept from the first reader on: a reader that received none has a number to return with", () => {
@@ -138,10 +138,10 @@ describe("frames of vendors on their way to readers", () => {
 
   it("[A19] a vendor frame larger than 256 KiB is not accepted", () => {
     const { send, listen } = openRelay();
-    const { heard } = listen();
+    const { received } = listen();
 
     expect(send({ payload: { text: "x".repeat(vendorRelayLimits.frameBytesMax) } })).toBe(false);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   it("[A18] the vendor frame relay bounds types and readers per tenant; a type that only waits for a reader makes room", () => {

@@ -9,7 +9,7 @@ function startProcess(driftPpm = 0) {
   const problems: unknown[] = [];
   const eventLoop = new ProcessEventLoop("p", timeline, clock, (problem) => problems.push(problem));
   const seen: string[] = [];
-  const say = (word: string) => () => void seen.push(word);
+  const record = (word: string) => () => void seen.push(word);
   const passUntil = (at: number): void => {
     let isOver = false;
     timeline.after(at - timeline.now, () => {
@@ -17,31 +17,31 @@ function startProcess(driftPpm = 0) {
     });
     while (!isOver) timeline.runNextEvent();
   };
-  return { timeline, clock, life: eventLoop, seen, say, problems, passUntil };
+  return { timeline, clock, life: eventLoop, seen, record, problems, passUntil };
 }
 
 describe("a process", () => {
   it("[X3] a simulated process handles events at once while it runs, on resume while it is paused, and never once it has ended", () => {
-    const { life: eventLoop, seen, say, passUntil } = startProcess();
-    eventLoop.deliver(say("at once"));
+    const { life: eventLoop, seen, record, passUntil } = startProcess();
+    eventLoop.deliver(record("at once"));
     eventLoop.pause();
-    eventLoop.deliver(say("late"));
+    eventLoop.deliver(record("late"));
     expect(seen).toEqual(["at once"]);
 
     eventLoop.resume(false);
     passUntil(1);
     eventLoop.end();
-    eventLoop.deliver(say("never"));
+    eventLoop.deliver(record("never"));
     passUntil(2);
 
     expect(seen).toEqual(["at once", "late"]);
   });
 
   it("[X3] a simulated process fires overdue timers once each when it resumes, and none after its end", () => {
-    const { life: eventLoop, seen, say, passUntil } = startProcess();
-    eventLoop.after(10, say("ten"));
-    eventLoop.every(4, say("four"));
-    const takeBack = eventLoop.after(5, say("never"));
+    const { life: eventLoop, seen, record, passUntil } = startProcess();
+    eventLoop.after(10, record("ten"));
+    eventLoop.every(4, record("four"));
+    const takeBack = eventLoop.after(5, record("never"));
     takeBack();
     passUntil(5);
     eventLoop.pause();
@@ -58,10 +58,10 @@ describe("a process", () => {
 
   it("[X3] a resumed simulated process fires its timers before it handles arrived messages, or the other way round, as requested", () => {
     for (const timersFirst of [true, false]) {
-      const { life: eventLoop, seen, say, passUntil } = startProcess();
-      eventLoop.after(10, say("timer"));
+      const { life: eventLoop, seen, record, passUntil } = startProcess();
+      eventLoop.after(10, record("timer"));
       eventLoop.pause();
-      eventLoop.deliver(say("frame"));
+      eventLoop.deliver(record("frame"));
       passUntil(20);
 
       eventLoop.resume(timersFirst);
@@ -94,8 +94,8 @@ describe("a machine's clocks", () => {
   });
 
   it("[X4] a simulated machine's monotonic clock drifts, and its timers drift with it", () => {
-    const { clock, life: eventLoop, seen, say, passUntil, timeline } = startProcess(100_000);
-    eventLoop.after(110, say("rang"));
+    const { clock, life: eventLoop, seen, record, passUntil, timeline } = startProcess(100_000);
+    eventLoop.after(110, record("rang"));
 
     passUntil(99);
     expect(seen).toEqual([]);
@@ -106,8 +106,8 @@ describe("a machine's clocks", () => {
   });
 
   it("[X4] a suspended machine's monotonic clock and timers stand still, and its wall clock shows the true time afterwards", () => {
-    const { clock, life: eventLoop, seen, say, passUntil } = startProcess();
-    eventLoop.after(10, say("rang"));
+    const { clock, life: eventLoop, seen, record, passUntil } = startProcess();
+    eventLoop.after(10, record("rang"));
     passUntil(5);
 
     eventLoop.pause();

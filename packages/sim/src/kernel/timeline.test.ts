@@ -5,12 +5,12 @@ describe("true time", () => {
   it("[X2] the timeline runs events in order of time, and within one instant in the order they were scheduled", () => {
     const timeline = new Timeline();
     const seen: string[] = [];
-    const say = (word: string) => () => void seen.push(`${word} at ${timeline.now}`);
-    timeline.after(5, say("late"));
-    timeline.after(1, say("first"));
-    timeline.after(1, say("second"));
-    const takeBack = timeline.after(2, say("never"));
-    timeline.after(1, () => timeline.after(0, say("third")));
+    const record = (word: string) => () => void seen.push(`${word} at ${timeline.now}`);
+    timeline.after(5, record("late"));
+    timeline.after(1, record("first"));
+    timeline.after(1, record("second"));
+    const takeBack = timeline.after(2, record("never"));
+    timeline.after(1, () => timeline.after(0, record("third")));
 
     takeBack();
     while (timeline.runNextEvent()) continue;

@@ -33,13 +33,13 @@ function openConnection(isListening = true): NetworkFixture {
   };
   const workerLoop = live("w1");
   const schedulerLoop = live("s1");
-  const listenTo = (heard: string[]): ConnectionHandlers => ({
-    opened: () => void heard.push("opened"),
-    text: (text) => void heard.push(text),
-    ping: () => void heard.push("ping"),
-    pong: () => void heard.push("pong"),
-    drained: () => void heard.push("drained"),
-    closed: (code) => void heard.push(`closed ${code}`),
+  const listenTo = (received: string[]): ConnectionHandlers => ({
+    opened: () => void received.push("opened"),
+    text: (text) => void received.push(text),
+    ping: () => void received.push("ping"),
+    pong: () => void received.push("pong"),
+    drained: () => void received.push("drained"),
+    closed: (code) => void received.push(`closed ${code}`),
   });
   const worker: string[] = [];
   const scheduler: string[] = [];
@@ -82,17 +82,17 @@ describe("the network", () => {
     expect(openConnection(false).worker).toEqual(["closed 1006"]);
 
     const { network, workerLoop, pass } = openConnection();
-    const heard: string[] = [];
-    const ears = { text: () => undefined, ping: () => undefined, pong: () => undefined, drained: () => undefined };
+    const received: string[] = [];
+    const ignoring = { text: () => undefined, ping: () => undefined, pong: () => undefined, drained: () => undefined };
     network.blockPath("w2-s1");
     network.dial({ worker: "w2", instance: "i2", boot: "w2#1", tenant: "t1" }, workerLoop, "s1", {
-      ...ears,
-      opened: () => void heard.push("opened"),
-      closed: () => void heard.push("closed"),
+      ...ignoring,
+      opened: () => void received.push("opened"),
+      closed: () => void received.push("closed"),
     });
     pass(10_000);
 
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   it("[X5] a closed simulated connection still delivers what was sent before, and both ends see the close once", () => {
@@ -202,7 +202,7 @@ describe("the network", () => {
   });
 
   it("[X6] the simulated network can lose, duplicate or delay a single message on an open connection, and only that one", () => {
-    const say = (scene: NetworkFixture): void => {
+    const sendAll = (scene: NetworkFixture): void => {
       for (const word of ["a", "b", "c"]) {
         scene.connection.worker.send(word);
         scene.pass(30);
@@ -211,13 +211,13 @@ describe("the network", () => {
     };
     const lost = openConnection();
     lost.network.disturbNextFrame("w1", "worker", { kind: "drop", ms: 0 });
-    say(lost);
+    sendAll(lost);
     const doubled = openConnection();
     doubled.network.disturbNextFrame("w1", "worker", { kind: "double", ms: 500 });
-    say(doubled);
+    sendAll(doubled);
     const overtaken = openConnection();
     overtaken.network.disturbNextFrame("w1", "worker", { kind: "overtake", ms: 40 });
-    say(overtaken);
+    sendAll(overtaken);
 
     expect(lost.scheduler).toEqual(["b", "c"]);
     expect(doubled.scheduler).toEqual(["a", "b", "c", "a"]);
@@ -227,7 +227,7 @@ describe("the network", () => {
   it("[X6] the simulated network can lose, duplicate or delay a share of all messages for a while, and the connection stays open", () => {
     const scene = openConnection();
     const words = Array.from({ length: 200 }, (_, at) => `m${at}`);
-    const say = (): void => {
+    const sendAll = (): void => {
       for (const word of words) {
         scene.connection.worker.send(word);
         scene.pass(1);
@@ -235,10 +235,10 @@ describe("the network", () => {
       scene.pass(5_000);
     };
     const ends = (["lost", "doubled", "overtaken"] as const).map((kind) => scene.network.disturbFrames("w1-s1", kind, 0.3, 400));
-    say();
+    sendAll();
     const stormy = scene.scheduler.splice(0);
     for (const end of ends) end();
-    say();
+    sendAll();
 
     expect(new Set(stormy).size).toBeLessThan(words.length);
     expect(stormy.length).toBeGreaterThan(new Set(stormy).size);

@@ -113,16 +113,16 @@ describe("a scheduler's way to the store", () => {
 
   it("[X8] the simulated store connection delivers hints, and none where all are to be lost", async () => {
     const happening = { tenant: "t", subject: "worker/t/w", facts: [{ type: "x", data: {} }] } as const;
-    const heard: string[] = [];
+    const received: string[] = [];
     for (const lostShare of [0, 1]) {
       const { access: storeConnection, other, pass } = await connectStore(lostShare);
-      storeConnection.store.onHint((hint) => void heard.push(`${lostShare} ${hint.type}`));
+      storeConnection.store.onHint((hint) => void received.push(`${lostShare} ${hint.type}`));
       const tx = await other.begin({ ...want, rows: ["worker/t/w"] });
       await tx.commit(1, [{ roots: ["worker/t/w"], puts: [], deletes: [], enqueued: [], logEntries: [happening], mail: [] }]);
-      expect(heard).not.toContain("1 log");
+      expect(received).not.toContain("1 log");
       await pass(100);
     }
 
-    expect(heard).toEqual(["0 log"]);
+    expect(received).toEqual(["0 log"]);
   });
 });

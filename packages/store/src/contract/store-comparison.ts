@@ -126,7 +126,7 @@ async function readPages({ store }: StoreClient) {
     runsOf: await store.page({ page: "runs", tenant, limit, source: "w1", phase: "failed" }),
     found: await Promise.all(words.map((search) => store.page({ page: "runs", tenant, limit, search: `${search} r` }))),
     docs: await store.page({ page: "docs", tenant, collection: "workflow", limit, order: "desc" }),
-    letters: await store.page({ page: "docs", tenant, collection: "letter", limit, search: "al", prefix: "r1" }),
+    deadLetters: await store.page({ page: "docs", tenant, collection: "letter", limit, search: "al", prefix: "r1" }),
     chunks: await Promise.all(
       [0, 1, 2].map((run) => store.page({ page: "chunks", tenant, task: `r${run}.0`, limit, fromChunk: 1 })),
     ),

@@ -113,9 +113,9 @@ describe("the memory store with faults", () => {
     const cluster = new MemoryCluster({ mode: "weak", random: createRandom(1), clock: new ManualClock() });
     const fixture = { createHandle: () => cluster.createHandle() };
     const [a, b] = [await StoreClient.open(fixture, "a"), await StoreClient.open(fixture, "b")];
-    const heard: Record<string, string[]> = { a: [], b: [] };
-    a.store.onHint((hint) => heard.a?.push(hint.type));
-    b.store.onHint((hint) => heard.b?.push(hint.type));
+    const received: Record<string, string[]> = { a: [], b: [] };
+    a.store.onHint((hint) => received.a?.push(hint.type));
+    b.store.onHint((hint) => received.b?.push(hint.type));
 
     await a.write(
       changeSet({
@@ -125,6 +125,6 @@ describe("the memory store with faults", () => {
       }),
     );
 
-    expect(heard).toEqual({ a: ["log"], b: ["log", "mail"] });
+    expect(received).toEqual({ a: ["log"], b: ["log", "mail"] });
   });
 });

@@ -300,10 +300,10 @@ describe("a turn that the server gives up for another's sake", () => {
       CREATE TRIGGER refuse BEFORE INSERT ON astraflow.run FOR EACH ROW EXECUTE FUNCTION refuse()`);
     const tx = await client.begin({ rows: ["run/r1"] });
 
-    const said = await client.commit(tx, [runCreated("r1")]);
+    const result = await client.commit(tx, [runCreated("r1")]);
 
-    expect(said).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40001" } } });
-    expect(said).not.toHaveProperty("unit");
+    expect(result).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40001" } } });
+    expect(result).not.toHaveProperty("unit");
     await admin.query("DROP TRIGGER refuse ON astraflow.run");
     await client.write(runCreated("r1"));
     expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1]);
@@ -315,11 +315,11 @@ describe("hints", () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     const own: string[] = [];
     a.store.onHint((hint) => own.push(hint.type));
-    const heard = Promise.withResolvers<string[]>();
+    const received = Promise.withResolvers<string[]>();
     const others: string[] = [];
     b.store.onHint((hint) => {
       others.push(hint.type === "line" ? `line ${hint.line}` : hint.type === "log" ? `log ${hint.tenant}` : "mail");
-      if (others.length === 3) heard.resolve(others);
+      if (others.length === 3) received.resolve(others);
     });
     const ready = readyChangeSet("r1", 'r|it\'s "quoted"');
     await a.write({
@@ -329,7 +329,7 @@ describe("hints", () => {
     });
 
     expect(own).toEqual(["log"]);
-    expect((await heard.promise).sort()).toEqual(['line r|it\'s "quoted"', "log acme", "mail"]);
+    expect((await received.promise).sort()).toEqual(['line r|it\'s "quoted"', "log acme", "mail"]);
   });
 
   it("[S45] PostgreSQL hints resume after their connection was lost, and the listener gets a hint to check what it missed", async () => {
@@ -341,12 +341,12 @@ describe("hints", () => {
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()",
     );
     await look.promise;
-    let isHeard = false;
+    let hasHint = false;
     void batch.promise.then(() => {
-      isHeard = true;
+      hasHint = true;
     });
-    for (let at = 0; !isHeard && at < 1_000; at++) await a.write(runCreated(`r${at}`));
+    for (let at = 0; !hasHint && at < 1_000; at++) await a.write(runCreated(`r${at}`));
 
-    expect(isHeard).toBe(true);
+    expect(hasHint).toBe(true);
   });
 });

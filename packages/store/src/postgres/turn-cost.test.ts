@@ -216,7 +216,7 @@ describe("plans with history", () => {
     };
     const at = String(now);
     const page = { page: "runs", tenant: "acme", limit: 20 } as const;
-    const letters = { page: "docs", tenant: "acme", collection: "letter", limit: 20 } as const;
+    const deadLetters = { page: "docs", tenant: "acme", collection: "letter", limit: 20 } as const;
     const printed = { page: "chunks", tenant: "acme", task: "old77.0", limit: 9 } as const;
     const query = { tenant: "acme", after: history - 50, limit: 20 };
     const statements: [string, string, boolean, string[]][] = [
@@ -242,9 +242,9 @@ describe("plans with history", () => {
       ["runs of a workflow", walkRunsSql({ ...page, source: "w1", phase: "failed" }, 21), false, ["run_source"]],
       ["runs since", walkRunsSql({ ...page, since: now, until: now + 1 }, 21), false, ["run_of"]],
       ["tasks", tasksSql({ tenant: "acme", run: "old7", limit: 9 }), false, ["run_pkey", "task_pkey"]],
-      ["documents", walkDocumentsSql({ ...letters, after: '["7","x"]' }, 21), false, ["doc_list"]],
-      ["documents back", walkDocumentsSql({ ...letters, order: "desc", after: '["7","x"]' }, 21), false, ["doc_list"]],
-      ["documents by name", walkDocumentsSql({ ...letters, prefix: "old77." }, 21), false, ["doc_pkey"]],
+      ["documents", walkDocumentsSql({ ...deadLetters, after: '["7","x"]' }, 21), false, ["doc_list"]],
+      ["documents back", walkDocumentsSql({ ...deadLetters, order: "desc", after: '["7","x"]' }, 21), false, ["doc_list"]],
+      ["documents by name", walkDocumentsSql({ ...deadLetters, prefix: "old77." }, 21), false, ["doc_pkey"]],
       ["chunks", chunksSql(printed), false, ["chunk_pkey", "chunk_pkey", "chunk_pkey", "chunk_pkey", "run_pkey"]],
       [
         "lines",
@@ -275,7 +275,7 @@ describe("plans with history", () => {
       const search = await explain(searchRunsSql({ ...page, search: "rari" }, 21), false, searchSettings);
       expect(search.indexes).toEqual(["run_words"]);
       expect(search.blocks).toBeLessThan(blocksMax);
-      const docs = await explain(searchDocumentsSql({ ...letters, search: "rari" }, 21), false, searchSettings);
+      const docs = await explain(searchDocumentsSql({ ...deadLetters, search: "rari" }, 21), false, searchSettings);
       expect(docs.indexes).toEqual(["doc_words"]);
       expect(docs.blocks).toBeLessThan(blocksMax);
     }

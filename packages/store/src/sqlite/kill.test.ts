@@ -24,7 +24,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 interface ChildExit {
   readonly signal: NodeJS.Signals | null;
   readonly code: number | null;
-  readonly said: number;
+  readonly reportedTurn: number;
   readonly survived: boolean;
 }
 
@@ -38,22 +38,22 @@ function runChild(
   const process_ = spawn(process.execPath, ["--no-warnings", child, file, dieIn, String(step)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  let said = 0;
+  let reportedTurn = 0;
   let turns = 0;
   let survived = false;
   createInterface({ input: process_.stdout }).on("line", (line) => {
     if (line === "survived") survived = true;
     if (!line.startsWith("turn ")) return;
-    said = Number(line.slice(5));
+    reportedTurn = Number(line.slice(5));
     onTurn(++turns, () => process_.kill("SIGKILL"));
   });
   process_.on("error", reject);
-  process_.on("close", (code, signal) => resolve({ code, signal, said, survived }));
+  process_.on("close", (code, signal) => resolve({ code, signal, reportedTurn, survived }));
   return promise;
 }
 
 /** All of every turn up to the last, nothing of the next, and a log without gaps. Answers the last turn. */
-async function checkFile(saidLast: number): Promise<number> {
+async function checkFile(reportedTurn: number): Promise<number> {
   const raw = new DatabaseSync(file);
   const integrity = raw.prepare("PRAGMA integrity_check").get();
   const count = (sql: string) => Number(Object.values(raw.prepare(sql).get() ?? {})[0]);
@@ -78,8 +78,8 @@ async function checkFile(saidLast: number): Promise<number> {
   await store.close();
 
   // What was said is kept; what was not said may be kept, but never more than the one turn that was under way.
-  expect(lastTurn).toBeGreaterThanOrEqual(saidLast);
-  expect(lastTurn).toBeLessThanOrEqual(saidLast + 1);
+  expect(lastTurn).toBeGreaterThanOrEqual(reportedTurn);
+  expect(lastTurn).toBeLessThanOrEqual(reportedTurn + 1);
   expect(counts).toEqual({ runs: lastTurn, tasks: 3 * lastTurn - Math.max(0, lastTurn - 1), mail: lastTurn });
   expect(ended).toBe(Math.max(0, lastTurn - 1));
   expect(positions).toEqual(Array.from({ length: factsPerTurn * lastTurn }, (_, at) => at + 1));
@@ -98,7 +98,7 @@ describe("kill -9", () => {
       const death = await runChild("turn", ++step);
       survived = death.survived;
       expect([death.signal, death.code]).toEqual(survived ? [null, 0] : ["SIGKILL", null]);
-      const now = await checkFile(death.said);
+      const now = await checkFile(death.reportedTurn);
       gained.add(now - last);
       last = now;
     }
@@ -119,7 +119,7 @@ describe("kill -9", () => {
       }
 
     const death = await runChild("open", 3);
-    expect(death).toMatchObject({ code: 0, survived: true, said: 2 });
+    expect(death).toMatchObject({ code: 0, survived: true, reportedTurn: 2 });
     expect(await checkFile(2)).toBe(2);
   });
 
@@ -134,7 +134,7 @@ describe("kill -9", () => {
       });
       expect(death.signal).toBe("SIGKILL");
 
-      const now = await checkFile(death.said);
+      const now = await checkFile(death.reportedTurn);
       expect(now).toBeGreaterThanOrEqual(last + until);
       last = now;
     }

@@ -110,9 +110,9 @@ describe("GET /api/v1/events", () => {
     };
     const reader = await followEvents(openEventStreamFixture([{ type: "task.feedback", data }], { chunks }), {}, "0");
     await flushPromises();
-    const told = reader.namedEvents().map((one) => one.data?.["data"] as Record<string, unknown>);
+    const eventData = reader.namedEvents().map((one) => one.data?.["data"] as Record<string, unknown>);
 
-    expect(told).toMatchObject([
+    expect(eventData).toMatchObject([
       { kind: "node.state", state: { stage: "streaming", progress: 0.5 } },
       { kind: "node.result.delta", operation: "append", path: "/channels/llm", payload: { text: "Dear" }, terminal: false },
       { operation: "append", path: "/channels/log", payload: { data: "AAE=", mimeType: "image/png" }, terminal: true },
@@ -120,7 +120,7 @@ describe("GET /api/v1/events", () => {
       { operation: "remove", path: "/old" },
       { kind: "run.metrics", metric: "loss", value: 0.2, tags: { nodeId: sampleUuid(0) } },
     ]);
-    const sequences = told.flatMap((one) => ("sequence" in one ? [one["sequence"] as number] : []));
+    const sequences = eventData.flatMap((one) => ("sequence" in one ? [one["sequence"] as number] : []));
     expect([...new Set(sequences)]).toEqual([...sequences].sort((a, b) => a - b));
   });
 
@@ -148,11 +148,11 @@ describe("GET /api/v1/events", () => {
   });
 
   it("[A245] GET /events names a host's middlewares and a middleware's host in their states, and filters by middleware and chain index", async () => {
-    const said = { stage: "busy" };
+    const feedback = { stage: "busy" };
     const facts = [
       { type: "task.ready", data: { task: "r1.0" } },
       { type: "task.hosting", data: { task: "r1.1" } },
-      { type: "task.feedback", data: { task: "r1.2", fence: 1, ...said } },
+      { type: "task.feedback", data: { task: "r1.2", fence: 1, ...feedback } },
     ];
     const states = async (query: Record<string, string>) => {
       const reader = await followEvents(openEventStreamFixture(facts), { topics: "node.state", ...query }, "0");
@@ -160,7 +160,7 @@ describe("GET /api/v1/events", () => {
       return reader.namedEvents().map((one) => (one.data as { data: { state: object } }).data.state);
     };
     const host = { stage: "running", middlewares: [sampleUuid(7)], host_node_id: null, chain_index: null };
-    const inner = { ...said, host_node_id: sampleUuid(1), chain_index: 0 };
+    const inner = { ...feedback, host_node_id: sampleUuid(1), chain_index: 0 };
 
     const [plain, ...chained] = await states({});
     expect(plain).not.toHaveProperty("host_node_id");
@@ -345,7 +345,7 @@ describe("GET /api/v1/events", () => {
     const reader = await followEvents(scene);
     await flushPromises();
     expect(farewells.size).toBe(1);
-    for (const sayGoodbye of [...farewells]) sayGoodbye();
+    for (const endStream of [...farewells]) endStream();
 
     expect(reader.namedEvents().at(-1)).toMatchObject({ type: "stream.error", data: { error: "E.SHUTTING_DOWN" } });
     expect(reader.sink.isEnded).toBe(true);

@@ -12,8 +12,8 @@ it.each([
   async (type, phase, state) => {
     const about = { task: "r1.0", worker: "default/w-1", fence: 5 };
     const error = type === "task.failed" ? { error: { code: "E.RUNNER.FAILURE", message: "no" } } : {};
-    const said = { stage: "counting", progress: 0.5, message: "half way", at: 1 };
-    const scene = openEventStreamFixture([{ type, data: { ...about, ...error } }], { state: { said }, phase });
+    const feedback = { stage: "counting", progress: 0.5, message: "half way", at: 1 };
+    const scene = openEventStreamFixture([{ type, data: { ...about, ...error } }], { state: { said: feedback }, phase });
     const reader = await followEvents(scene, { topics: "node" }, "0");
     await flushPromises();
 
@@ -48,7 +48,7 @@ it("[A373] a node.status event contains the number of its dispatch, as the node'
   const reader = await followEvents(openEventStreamFixture(facts), { topics: "node" }, "0");
   await flushPromises();
 
-  const told = reader.namedEvents().map((one) => one.data?.["data"] as { kind: string; seq?: number; revision?: number });
-  expect(told.filter(({ kind }) => kind === "node.status").map(({ seq }) => seq)).toEqual([undefined, 5, undefined, 5]);
-  expect(told.at(-1)).toMatchObject({ kind: "node.result.snapshot", revision: 5 });
+  const eventData = reader.namedEvents().map((one) => one.data?.["data"] as { kind: string; seq?: number; revision?: number });
+  expect(eventData.filter(({ kind }) => kind === "node.status").map(({ seq }) => seq)).toEqual([undefined, 5, undefined, 5]);
+  expect(eventData.at(-1)).toMatchObject({ kind: "node.result.snapshot", revision: 5 });
 });

@@ -58,11 +58,11 @@ describe("GET /api/v1/events, beyond the log", () => {
 
     scene.grow({ type: "run.started" });
     await flushPromises();
-    expect(readers.every(({ namedEvents: told }) => eventTypes(told()).at(-1) === "run.status")).toBe(true);
+    expect(readers.every(({ namedEvents }) => eventTypes(namedEvents()).at(-1) === "run.status")).toBe(true);
     for (const { sink } of readers) [sink.text, sink.waitingBytes] = ["", 0];
     scene.outside.advance(volatileFeedLimits.pauseMs);
     await flushPromises();
-    expect(readers.every(({ namedEvents: told }) => told().length === 500)).toBe(true);
+    expect(readers.every(({ namedEvents }) => namedEvents().length === 500)).toBe(true);
     for (const { gone } of readers) gone();
     expect(scene.volatile.hasHeartbeatListeners("default")).toBe(false);
   });

@@ -48,7 +48,7 @@ const allFrames: VolatileFilter = { heartbeat: null, frame: { workerName: undefi
 /** A reader that takes only what it is told to take. */
 function openFeed(scene: ReturnType<typeof openFixture>, wishes: VolatileFilter, tenant = "default") {
   const sink = { waitingBytes: 0, isTaking: true };
-  const told: Record<string, unknown>[] = [];
+  const received: Record<string, unknown>[] = [];
   const state = { isCaughtUp: true };
   const end = feedVolatile({
     tenant,
@@ -59,7 +59,7 @@ function openFeed(scene: ReturnType<typeof openFixture>, wishes: VolatileFilter,
       send(event) {
         expect(event).not.toHaveProperty("id");
         if (!sink.isTaking) sink.waitingBytes += event.data?.length ?? 0;
-        told.push(JSON.parse(event.data ?? ""));
+        received.push(JSON.parse(event.data ?? ""));
       },
     },
     filter: wishes,
@@ -68,8 +68,8 @@ function openFeed(scene: ReturnType<typeof openFixture>, wishes: VolatileFilter,
   const take = (): void => {
     sink.waitingBytes = 0;
   };
-  const data = () => told.map((one) => one["data"] as Record<string, unknown>);
-  return { sink, state, told, data, end, take };
+  const data = () => received.map((one) => one["data"] as Record<string, unknown>);
+  return { sink, state, received, data, end, take };
 }
 
 describe("what a reader gets of that which is not in the log", () => {
@@ -80,7 +80,7 @@ describe("what a reader gets of that which is not in the log", () => {
     for (let at = 1; at <= 100; at++) for (const name of ["a", "b", "c"]) scene.beat(name, at);
     scene.beat("a", 101);
     scene.outside.advance(1_000);
-    expect(reader.told).toEqual([]);
+    expect(reader.received).toEqual([]);
 
     reader.take();
     scene.outside.advance(volatileFeedLimits.pauseMs);
@@ -91,7 +91,7 @@ describe("what a reader gets of that which is not in the log", () => {
       ["a", 101],
     ]);
     scene.beat("b", 102);
-    expect(reader.told).toHaveLength(4);
+    expect(reader.received).toHaveLength(4);
   });
 
   it("[A304] twenty readers that read nothing buffer no more than the limit of each, however much is published", () => {
@@ -112,7 +112,7 @@ describe("what a reader gets of that which is not in the log", () => {
     const [first] = readers;
     first?.take();
     if (first !== undefined) first.sink.isTaking = true;
-    const before = first?.told.length ?? 0;
+    const before = first?.received.length ?? 0;
     scene.outside.advance(volatileFeedLimits.pauseMs);
     const late = first?.data().slice(before) ?? [];
     expect(new Set(late.map((one) => one["workerName"])).size).toBe(late.length);
@@ -128,7 +128,7 @@ describe("what a reader gets of that which is not in the log", () => {
     scene.beat("a", 1);
     scene.beat("a", 2);
     scene.outside.advance(1_000);
-    expect(reader.told).toEqual([]);
+    expect(reader.received).toEqual([]);
 
     reader.state.isCaughtUp = true;
     scene.outside.advance(volatileFeedLimits.pauseMs);
@@ -149,7 +149,7 @@ describe("what a reader gets of that which is not in the log", () => {
     const late = openFeed(scene, allBeats);
     scene.outside.advance(1_000);
 
-    expect([only.told.length, other.told.length, late.told.length]).toEqual([1, 0, 0]);
+    expect([only.received.length, other.received.length, late.received.length]).toEqual([1, 0, 0]);
     expect(scene.counts.built).toBe(1);
   });
 
@@ -162,14 +162,14 @@ describe("what a reader gets of that which is not in the log", () => {
     reader.take();
     scene.outside.advance(1_000);
 
-    expect(reader.told).toEqual([]);
+    expect(reader.received).toEqual([]);
   });
 
   it("[A309] a reader gets at most 200 frames a second, and the next frame contains the number of frames left out", () => {
     const scene = openFixture();
     const reader = openFeed(scene, allFrames);
     for (let n = 0; n < 250; n++) scene.frame(frameOf(`f-${n}`));
-    expect(reader.told).toHaveLength(200);
+    expect(reader.received).toHaveLength(200);
     scene.outside.advance(1_000);
     scene.frame(frameOf("g-1"));
     scene.frame(frameOf("g-2"));
@@ -197,7 +197,7 @@ describe("what a reader gets of that which is not in the log", () => {
 
     expect(read).toBe(2);
     expect(readers.map(({ data }) => data().at(-1)?.["skipped"])).toEqual([1, ...Array.from({ length: 49 }, () => undefined)]);
-    expect(new Set(readers.slice(1).map(({ told }) => JSON.stringify(told.at(-1)))).size).toBe(1);
+    expect(new Set(readers.slice(1).map(({ received }) => JSON.stringify(received.at(-1)))).size).toBe(1);
   });
 
   it("[A310] wire frames are filtered by worker, by run (frames of batches too), and by type or its leading segments", () => {

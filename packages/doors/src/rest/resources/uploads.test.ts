@@ -8,7 +8,7 @@ const sha = (text: string): string => createHash("sha256").update(text).digest("
 const text = "0123456789abcdefghijkl!";
 const wanted = { filename: "big.bin", sizeBytes: text.length, chunkSize: 10 };
 async function* bytes(body: string): AsyncGenerator<Buffer> {
-  for (const letter of body) yield Buffer.from(letter);
+  for (const character of body) yield Buffer.from(character);
 }
 const bare = { "content-type": "application/octet-stream" };
 const begin = async (fixture: RestCallFixture, more: object = {}, token = "secret-a"): Promise<string> =>
@@ -90,7 +90,7 @@ describe("an upload in parts", () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture, { chunkSize: 1 });
 
-    await Promise.all(Array.from(text, (letter, part) => put(fixture, id, part, letter)));
+    await Promise.all(Array.from(text, (character, part) => put(fixture, id, part, character)));
 
     const { body } = await fixture.callRoute("completeUpload", at(id));
     expect(body["sha256"]).toBe(sha(text));

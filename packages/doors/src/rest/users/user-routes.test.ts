@@ -59,9 +59,9 @@ describe("signing in", () => {
     await fixture.callRoute("setUserStatus", { params: { userId: id }, body: { isActive: false } });
     refusals.push(await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } }));
 
-    const said = refusals.map(({ status, body }) => [status, body["error"], body["message"]]);
-    expect(new Set(said.map((one) => JSON.stringify(one))).size).toBe(1);
-    expect(said[0]?.slice(0, 2)).toEqual([401, "E.AUTH.CREDENTIALS"]);
+    const answers = refusals.map(({ status, body }) => [status, body["error"], body["message"]]);
+    expect(new Set(answers.map((one) => JSON.stringify(one))).size).toBe(1);
+    expect(answers[0]?.slice(0, 2)).toEqual([401, "E.AUTH.CREDENTIALS"]);
   });
 
   it("[A81] signing in is throttled after ten wrong passwords for a user, and the answer names the time to wait", async () => {

@@ -48,7 +48,7 @@ const headers = { host: "scheduler.example:8080" };
 describe("workers that enrol over REST", () => {
   it("[A120] a worker that enrols over REST gets its instance id, its WebSocket URL and its heartbeat interval", async () => {
     const fixture = openWorkers();
-    const said = {
+    const request = {
       workerId: "w-7",
       name: "new press",
       capabilities: { concurrency: { maxParallel: 3 }, features: ["fence"], tags: { zone: "a" } },
@@ -56,7 +56,7 @@ describe("workers that enrol over REST", () => {
       runtimes: ["node"],
     };
 
-    const { status, body } = await fixture.callRoute("enrolWorker", { body: said, headers });
+    const { status, body } = await fixture.callRoute("enrolWorker", { body: request, headers });
 
     expect([status, body]).toEqual([
       200,
@@ -83,14 +83,14 @@ describe("workers that enrol over REST", () => {
 
   it("[A120] a worker reports over REST that it is alive, with its packages; one that never enrolled is asked to register first", async () => {
     const fixture = openWorkers();
-    const said = { workerId: "w-1", status: "busy", packages: [{ name: "demo", version: "2.0.0", status: "failed" }] };
+    const request = { workerId: "w-1", status: "busy", packages: [{ name: "demo", version: "2.0.0", status: "failed" }] };
 
-    expect((await fixture.callRoute("signWorker", { body: said, headers })).body).toMatchObject({
+    expect((await fixture.callRoute("signWorker", { body: request, headers })).body).toMatchObject({
       instanceId: "w-1",
       connected: true,
     });
 
-    expect(commandsOf(fixture, "worker.enrol")).toMatchObject([{ about: null, status: "busy", packages: said.packages }]);
+    expect(commandsOf(fixture, "worker.enrol")).toMatchObject([{ about: null, status: "busy", packages: request.packages }]);
     fixture.docs.engine.answerWith("worker.enrol", () => ({ fault: { code: "E.NOT_FOUND", message: "x" } }));
     expect((await fixture.callRoute("signWorker", { body: { workerId: "w-8" } })).body).toMatchObject({
       error: "E.NOT_FOUND",
@@ -369,14 +369,14 @@ describe("orders about a worker under an Idempotency-Key", () => {
     }));
     const body = { workerId: "w-7", name: "new press" };
 
-    const told = await fixture.callRoute("enrolWorker", { body, headers: { ...headers, "idempotency-key": "k1" } });
+    const response = await fixture.callRoute("enrolWorker", { body, headers: { ...headers, "idempotency-key": "k1" } });
     await fixture.callRoute("enrolWorker", {
       body: { ...body, name: "other" },
       headers: { ...headers, "idempotency-key": "k1" },
     });
     await fixture.callRoute("enrolWorker", { body, headers });
 
-    expect([told.status, told.headers["idempotent-replayed"]]).toEqual([200, "true"]);
+    expect([response.status, response.headers["idempotent-replayed"]]).toEqual([200, "true"]);
     const asks = commandsOf(fixture, "worker.enrol").map((one) => (one as { ask?: { key: string; digest: string } | null }).ask);
     expect(asks).toEqual([{ key: "k1", digest: expect.any(String) }, { key: "k1", digest: expect.any(String) }, null]);
     expect(asks[0]?.digest).not.toBe(asks[1]?.digest);

@@ -321,8 +321,8 @@ describe("POST /api/v1/extensions/{type}", () => {
 
     const { status, body } = await post(fixture, { workerId: "w-1", payload: { n: 1 }, corr: "f-9" });
 
-    const told = await fixture.engine.nextCommand("worker.tell");
-    expect(told).toEqual({
+    const command = await fixture.engine.nextCommand("worker.tell");
+    expect(command).toEqual({
       type: "worker.tell",
       tenant: "default",
       by: "ann",

@@ -13,23 +13,23 @@ describe("vendors' frames through both doors", () => {
   it("[A18] a vendor frame reaches the reader, who may answer; without a reader the worker gets a negative ack and stays connected", async () => {
     fixture = await openDoorsFixture();
     const worker = await fixture.openSession();
-    const unheard = worker.sendWorkFrame(type, { n: 0 });
-    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: unheard });
+    const undelivered = worker.sendWorkFrame(type, { n: 0 });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: undelivered });
 
     const reader = new SseTestReader((await fetch(`${fixture.http}${path}`, { headers: bearer })).body);
     await reader.readUntil(({ text }) => text.includes("id: "));
-    const heard = worker.sendWorkFrame(type, { n: 1 });
-    await reader.readUntil(({ text }) => text.includes(`"id":"${heard}"`));
+    const delivered = worker.sendWorkFrame(type, { n: 1 });
+    await reader.readUntil(({ text }) => text.includes(`"id":"${delivered}"`));
     expect(reader.text).toMatch(/^event: ext\.vendor\.acme\.ping\ndata: \{.*"workerId":"w-1",.*"payload":\{"n":1\}\}$/m);
 
-    const body = JSON.stringify({ workerId: "w-1", payload: { n: 2 }, corr: heard });
-    const told = await fetch(`${fixture.http}${path}`, { method: "POST", headers: bearer, body });
-    const { id } = (await told.json()) as { id: string };
+    const body = JSON.stringify({ workerId: "w-1", payload: { n: 2 }, corr: delivered });
+    const response = await fetch(`${fixture.http}${path}`, { method: "POST", headers: bearer, body });
+    const { id } = (await response.json()) as { id: string };
     const { frame } = await fixture.engine.nextCommand("worker.tell");
     const join = fixture.engine.commands.find((command) => command.type === "worker.join");
     fixture.engine.emitEffects({ type: "tell", session: join?.session ?? "", worker: "default/w-1", tenant: "default", frame });
 
-    expect(await worker.nextFrame(type)).toMatchObject({ id, corr: heard, payload: { n: 2 } });
+    expect(await worker.nextFrame(type)).toMatchObject({ id, corr: delivered, payload: { n: 2 } });
     await reader.close();
   });
 });

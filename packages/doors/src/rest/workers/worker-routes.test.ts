@@ -165,10 +165,14 @@ describe("workers as they are", () => {
 
   it("[A364] a worker's diagnostics show no pending ack for an attempt that has reported since its grant, and name each attempt's node", async () => {
     const held = { phase: "leased", worker: "default/w-1", fence: 3, attempt: 2, grantedAt: 2_500 } as const;
-    const said = (at: number) => ({ state: JSON.stringify({ said: { at } }) });
+    const feedbackAt = (at: number) => ({ state: JSON.stringify({ said: { at } }) });
     const { ask } = openCalls(
       [workerRow("w-1")],
-      [taskRow("r1.0", { ...held, ...said(2_499) }), taskRow("r1.1", { ...held, ...said(2_500) }), taskRow("r1.1~1", held)],
+      [
+        taskRow("r1.0", { ...held, ...feedbackAt(2_499) }),
+        taskRow("r1.1", { ...held, ...feedbackAt(2_500) }),
+        taskRow("r1.1~1", held),
+      ],
     );
 
     const { body } = await ask("getWorkerDiagnostics");

@@ -157,8 +157,8 @@ describe("packages and the catalogue of nodes", () => {
     ["searchNodes", { cursor: "not one" }, "query.cursor"],
     ["searchNodes", { query: "x" }, "query"],
   ] as const)("[A56] the catalogue route %s refuses the query %j with 400 and names the field", async (route, query, path) => {
-    const told = await bench.callRoute(route, { query });
+    const response = await bench.callRoute(route, { query });
 
-    expect(told).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path } } });
+    expect(response).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path } } });
   });
 });

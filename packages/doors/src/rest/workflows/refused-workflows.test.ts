@@ -89,12 +89,12 @@ describe("wrong requests about workflows", () => {
       const parameter = asked.params?.["packageId"] === undefined ? "workflowId" : "packageId";
       const real = asked.params?.[parameter] ?? "";
       const ask = (value: string, as = "ann") => ({ ...asked, as, params: { ...asked.params, [parameter]: value } });
-      const said = async (as: string, value: string) => {
+      const answerTo = async (as: string, value: string) => {
         const { status, body } = await bench.callRoute(name, ask(value, as));
         return `${status} ${body.message.replace(value, "<id>")}`;
       };
 
-      const words = [await said("ann", missing), await said("mallory", real), await said("bob", real)];
+      const words = [await answerTo("ann", missing), await answerTo("mallory", real), await answerTo("bob", real)];
       expect(words[0]).toMatch(/^404 there is no workflow/);
       expect(new Set(words).size).toBe(1);
       for (const odd of ["x", "..", `${real}/1`, "%00", "x".repeat(1_000)])

@@ -56,10 +56,10 @@ describe("workflows with packages that nobody has brought", () => {
     const before = bench.docs.log.length;
 
     for (const [name, asked] of asks) {
-      const told = await bench.callRoute(name, asked);
-      expect([name, told.status, told.body.error]).toEqual([name, 400, "E.WORKFLOW.INVALID"]);
-      expect(told.body.details).toMatchObject({ node: nodeIds[0], path: "/nodes/0/package/name", total: 3 });
-      expect(told.body.message).toContain("no worker has registered package demo (did you mean demos?)");
+      const response = await bench.callRoute(name, asked);
+      expect([name, response.status, response.body.error]).toEqual([name, 400, "E.WORKFLOW.INVALID"]);
+      expect(response.body.details).toMatchObject({ node: nodeIds[0], path: "/nodes/0/package/name", total: 3 });
+      expect(response.body.message).toContain("no worker has registered package demo (did you mean demos?)");
     }
     expect(bench.docs.log).toHaveLength(before);
   });
@@ -69,8 +69,8 @@ describe("workflows with packages that nobody has brought", () => {
     await bring("mail");
 
     for (const [name, asked] of asks) {
-      const told = await bench.callRoute(name, allowing(asked));
-      expect([name, told.status < 300]).toEqual([name, true]);
+      const response = await bench.callRoute(name, allowing(asked));
+      expect([name, response.status < 300]).toEqual([name, true]);
     }
     expect([...bench.docs.docs.values()].filter(({ body }) => body.includes("allowUnknown"))).toEqual([]);
   });

@@ -22,10 +22,10 @@ describe("drafts", () => {
   const labels = async () => ((await draft()).workflow as Workflow).nodes.map((node) => node.label);
 
   it("[A36] a draft is shown with its revision, its problems and whether it is published", async () => {
-    const told = await bench.callRoute("getDraft", { params: at });
+    const response = await bench.callRoute("getDraft", { params: at });
 
-    expect(told.headers["etag"]).toBe('"r1"');
-    expect(told.body).toMatchObject({
+    expect(response.headers["etag"]).toBe('"r1"');
+    expect(response.body).toMatchObject({
       workflowId: sampleChain.id,
       revision: 1,
       updatedBy: "ann",
@@ -33,8 +33,8 @@ describe("drafts", () => {
       workflow: sampleChain,
       asOf: 1,
     });
-    expect(told.body.problems).toHaveLength(3);
-    expect(told.body.problems[0]).toMatchObject({ severity: "warning", node: first, path: "/nodes/0/package/name" });
+    expect(response.body.problems).toHaveLength(3);
+    expect(response.body.problems[0]).toMatchObject({ severity: "warning", node: first, path: "/nodes/0/package/name" });
     await bench.callRoute("publishVersion", { params: at });
     expect(await draft()).toMatchObject({ isPublished: true, latestVersion: 1 });
     await patch(1, [rename("again")]);
@@ -43,9 +43,9 @@ describe("drafts", () => {
 
   it("[A37] a draft is changed by edits, which make its next revision", async () => {
     const edge = { id: "e9", source: { node: first, port: "out" }, target: { node: third, port: "in" } };
-    const told = await patch(1, [label(first, "begin"), { op: "addEdge", edge }, rename("edited")]);
+    const response = await patch(1, [label(first, "begin"), { op: "addEdge", edge }, rename("edited")]);
 
-    expect(told).toMatchObject({
+    expect(response).toMatchObject({
       status: 200,
       body: { workflowId: sampleChain.id, revision: 2, between: [] },
       headers: { etag: '"r2"' },
@@ -57,10 +57,10 @@ describe("drafts", () => {
   it("[A37] a draft accepts edits of an older revision if others changed other fields, and returns the edits in between", async () => {
     await patch(1, [label(first, "by ann")]);
     await patch(2, [rename("by eve")], "eve");
-    const told = await patch(1, [label(second, "by ann too")]);
+    const response = await patch(1, [label(second, "by ann too")]);
 
-    expect(told).toMatchObject({ status: 200, body: { revision: 4 } });
-    expect((told.body.between as DraftChange[]).map(({ revision, by, edits }) => [revision, by, edits])).toEqual([
+    expect(response).toMatchObject({ status: 200, body: { revision: 4 } });
+    expect((response.body.between as DraftChange[]).map(({ revision, by, edits }) => [revision, by, edits])).toEqual([
       [2, "ann", [label(first, "by ann")]],
       [3, "eve", [rename("by eve")]],
     ]);
@@ -76,10 +76,10 @@ describe("drafts", () => {
 
   it("[A38] a draft refuses edits of fields that others changed, with the edits in between, their authors and times, and the conflicts", async () => {
     await patch(1, [rename("theirs"), label(first, "theirs")], "eve");
-    const told = await patch(1, [label(second, "mine"), label(first, "mine")]);
+    const response = await patch(1, [label(second, "mine"), label(first, "mine")]);
 
-    expect(told).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
-    expect(told.body.details).toMatchObject({
+    expect(response).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
+    expect(response.body.details).toMatchObject({
       head: 2,
       base: 1,
       edits: [
@@ -124,18 +124,18 @@ describe("drafts", () => {
     [[{ op: "setMeta", path: "/metadata/name", value: 5 }], 400, "E.WORKFLOW.INVALID"],
     [nodeIds.map((id) => ({ op: "removeNode", id })), 400, "E.WORKFLOW.INVALID"],
   ])("[A39] a draft refuses edits as a whole if they cannot be applied: %j", async (edits, status, error) => {
-    const told = await patch(1, edits);
+    const response = await patch(1, edits);
 
-    expect([told.status, told.body.error]).toEqual([status, error]);
+    expect([response.status, response.body.error]).toEqual([status, error]);
     expect((await draft()).revision).toBe(1);
   });
 
   it("[A37] a draft may contain unfinished work: its errors are reported, and publishing it is refused", async () => {
     const edge = { id: "back", source: { node: third, port: "out" }, target: { node: first, port: "in" } };
-    const told = await patch(1, [{ op: "addEdge", edge }]);
+    const response = await patch(1, [{ op: "addEdge", edge }]);
 
-    expect(told.status).toBe(200);
-    expect(told.body.problems).toContainEqual(expect.objectContaining({ severity: "error" }));
+    expect(response.status).toBe(200);
+    expect(response.body.problems).toContainEqual(expect.objectContaining({ severity: "error" }));
     expect(await bench.callRoute("publishVersion", { params: at })).toMatchObject({
       status: 400,
       body: { error: "E.WORKFLOW.INVALID" },
@@ -160,9 +160,9 @@ describe("drafts", () => {
     for (let n = 0; n < 3; n += 1) await bench.docs.engine.nextCommand("docs.write");
     bench.docs.engine.stopHolding("docs.write");
     bench.docs.engine.releaseAnswers("docs.write");
-    const told = await Promise.all(both);
+    const responses = await Promise.all(both);
 
-    expect(told.map(({ status }) => status)).toEqual([200, 200]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 200]);
     expect(await labels()).toEqual(["a", "b", "step 2"]);
   });
 
@@ -189,14 +189,14 @@ describe("drafts", () => {
           const mine = editors[who as "ann" | "eve"];
           if (looks) Object.assign(mine, { base: (await draft()).revision, workflow: (await draft()).workflow });
           const before = await draft();
-          const told = await patch(mine.base, edits, who);
-          const isTaken = told.status === 200;
-          const missed = ((told.body.between ?? []) as DraftChange[]).flatMap((change) => change.edits ?? []);
+          const response = await patch(mine.base, edits, who);
+          const isTaken = response.status === 200;
+          const missed = ((response.body.between ?? []) as DraftChange[]).flatMap((change) => change.edits ?? []);
           const own = [...(missed as unknown as WorkflowEdit[]), ...edits];
-          if (isTaken) Object.assign(mine, { base: told.body.revision, workflow: applyEdits(mine.workflow, own) });
+          if (isTaken) Object.assign(mine, { base: response.body.revision, workflow: applyEdits(mine.workflow, own) });
           // Taken: the editor has what the scheduler has. Refused: the scheduler has what it had.
           expect((await draft()).workflow).toEqual(isTaken ? mine.workflow : before.workflow);
-          expect([200, 400, 409]).toContain(told.status);
+          expect([200, 400, 409]).toContain(response.status);
         }
       }),
       { numRuns: 60 },

@@ -145,13 +145,13 @@ describe("workflows published as packages", () => {
     const params = { packageId };
 
     for (const as of ["bob", "mallory"]) {
-      const told = [
+      const responses = [
         await show(packageId, as),
         await drop(packageId, as),
         await clone(packageId, {}, as),
         await bench.callRoute("listWorkflowPackageVersions", { as, params }),
       ];
-      for (const one of told)
+      for (const one of responses)
         expect([one.status, one.body.error, one.body.message]).toEqual([
           404,
           "E.NOT_FOUND",
@@ -180,9 +180,9 @@ describe("workflows published as packages", () => {
     await publish({ version: "2.0.0" });
     const { packageId, versionId } = first.body;
     const cloned = async (body: object | undefined) => {
-      const told = await clone(packageId, body);
-      expect(told.status).toBe(201);
-      return (await bench.callRoute("getWorkflow", { as: "bob", params: { workflowId: told.body.workflowId } })).body;
+      const response = await clone(packageId, body);
+      expect(response.status).toBe(201);
+      return (await bench.callRoute("getWorkflow", { as: "bob", params: { workflowId: response.body.workflowId } })).body;
     };
 
     expect((await cloned(undefined)).metadata).toMatchObject({ name: "later", ownerId: "bob", originId: sampleChain.id });

@@ -208,13 +208,13 @@ describe("workflows that are kept", () => {
     ];
     const cyclic = { ...sampleChain, edges: [...sampleChain.edges, ...edges] };
 
-    for (const told of [
+    for (const response of [
       await bench.save(cyclic),
       await bench.save().then(() => bench.callRoute("replaceWorkflow", { params: at, body: cyclic })),
     ]) {
-      expect(told).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID" } });
-      expect(told.body.message).toContain("cycle");
-      expect(told.body.details.problems[0]).toMatchObject({ severity: "error", path: expect.stringContaining("/edges") });
+      expect(response).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID" } });
+      expect(response.body.message).toContain("cycle");
+      expect(response.body.details.problems[0]).toMatchObject({ severity: "error", path: expect.stringContaining("/edges") });
     }
     expect((await get()).body.revision).toBe(1);
   });
@@ -252,10 +252,10 @@ describe("workflows that are kept", () => {
     bench.docs.engine.stopHolding("docs.write");
     bench.docs.engine.releaseAnswers("docs.write");
 
-    const told = await Promise.all(both);
+    const responses = await Promise.all(both);
 
-    expect(told.map(({ status }) => status)).toEqual([200, 200]);
-    expect(new Set(told.map(({ body }) => body.revision))).toEqual(new Set([2, 3]));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200]);
+    expect(new Set(responses.map(({ body }) => body.revision))).toEqual(new Set([2, 3]));
   });
 
   it("[A59] changes to workflows are audited with user, action, workflow and request", async () => {

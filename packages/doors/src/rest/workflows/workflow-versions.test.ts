@@ -91,9 +91,9 @@ describe("versions of workflows", () => {
   it("[A44] a rollback makes a workflow version the draft again, as a new revision", async () => {
     await publish();
     await bench.save({ metadata: named("worse") });
-    const told = await bench.callRoute("rollbackWorkflow", { params: at, body: { version: 1 }, headers: key("back") });
+    const response = await bench.callRoute("rollbackWorkflow", { params: at, body: { version: 1 }, headers: key("back") });
 
-    expect([told.status, told.body]).toEqual([200, { workflowId: sampleChain.id, revision: 3 }]);
+    expect([response.status, response.body]).toEqual([200, { workflowId: sampleChain.id, revision: 3 }]);
     expect((await bench.callRoute("getDraft", { params: at })).body).toMatchObject({
       revision: 3,
       isPublished: true,
@@ -154,9 +154,9 @@ describe("files of workflows", () => {
 
   it("[A46] a workflow file is imported by another tenant under its own id, and exported from there is the same again", async () => {
     const file = await take();
-    const told = await takeIn(file, {}, "mallory");
+    const response = await takeIn(file, {}, "mallory");
 
-    expect([told.status, told.body]).toEqual([201, { workflowId: sampleChain.id, revision: 1 }]);
+    expect([response.status, response.body]).toEqual([201, { workflowId: sampleChain.id, revision: 1 }]);
     const again = await bench.callRoute("exportWorkflow", { as: "mallory", params: at });
     expect(again.body.versions).toEqual(file.versions);
     expect(again.body.workflow.nodes).toEqual(file.workflow.nodes);

@@ -119,7 +119,7 @@ describe("certificates", () => {
     socketEvents.message(encodeFrame("control.register", registerPayload()), false);
     await nextLoopTurn();
     await nextLoopTurn();
-    return { socket, ears: socketEvents };
+    return { socket, socketEvents };
   };
 
   it("[D32] a certificate that the tenant requires and that is missing or untrusted ends in E.AUTH.MTLS_REQUIRED, whatever the mode", async () => {
@@ -139,7 +139,7 @@ describe("certificates", () => {
 
   it("[D32] a certificate binds the session token: a copy of the token with another key, or with none, resumes nothing", async () => {
     const { sessionServer, engine } = openServer();
-    const { socket, ears: socketEvents } = await join(sessionServer, shown("mine"));
+    const { socket, socketEvents } = await join(sessionServer, shown("mine"));
     const { session } = await engine.nextCommand("worker.join");
     expect(socket.types).toContain("control.session.accept");
     socketEvents.closed(1006);

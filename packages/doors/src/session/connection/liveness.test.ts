@@ -93,12 +93,12 @@ describe("heartbeats, silence and drains", () => {
     for (const id of [drain.id, drain.id, "control.drain-99", undrain.id, second.id]) ack(id);
     await worker.untilProcessed();
 
-    const heard = engine.commands.filter(({ type }) => type === "worker.heard");
-    const word = { type: "worker.heard", tenant: "default", worker: "default/w-1", session };
-    expect(heard).toEqual([
-      { ...word, on: true, isAnotherUnacked: true },
-      { ...word, on: false, isAnotherUnacked: false },
-      { ...word, on: true, isAnotherUnacked: false },
+    const commands = engine.commands.filter(({ type }) => type === "worker.heard");
+    const command = { type: "worker.heard", tenant: "default", worker: "default/w-1", session };
+    expect(commands).toEqual([
+      { ...command, on: true, isAnotherUnacked: true },
+      { ...command, on: false, isAnotherUnacked: false },
+      { ...command, on: true, isAnotherUnacked: false },
     ]);
   });
 

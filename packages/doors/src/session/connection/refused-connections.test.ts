@@ -252,15 +252,15 @@ describe("whom and what the session door refuses", () => {
 
   it("[D15] the session door has one path for workers and answers any other upgrade with 404", async () => {
     const socket = connect(fixture.port, "127.0.0.1");
-    const heard: string[] = [];
-    socket.on("data", (data) => void heard.push(String(data)));
+    const received: string[] = [];
+    socket.on("data", (data) => void received.push(String(data)));
     socket.write(
       "GET /ws/other HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
     );
     await new Promise<void>((resolve) => socket.on("close", () => resolve()));
 
-    expect(heard.join("")).toMatch(/^HTTP\/1.1 404 /);
-    expect(heard.join("")).toContain("E.ROUTE.UNKNOWN");
+    expect(received.join("")).toMatch(/^HTTP\/1.1 404 /);
+    expect(received.join("")).toContain("E.ROUTE.UNKNOWN");
   });
 
   it("[D15] the session door limits the number of connections, and of unauthenticated ones among them", async () => {

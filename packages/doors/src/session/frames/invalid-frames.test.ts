@@ -12,7 +12,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     fixture = await openDoorsFixture();
   });
   afterEach(() => fixture.stop());
-  const told = () =>
+  const reportedOutcomes = () =>
     fixture.engine.commands.flatMap((command) =>
       command.type === "task.result" || command.type === "task.error" ? [`${command.type} ${command.task}`] : [],
     );
@@ -42,7 +42,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     );
     worker.sendWorkFrame("biz.exec.result", good("r.0"));
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 1 });
-    expect(told()).toEqual(["task.result r.0"]);
+    expect(reportedOutcomes()).toEqual(["task.result r.0"]);
     expect(engine.commands.filter((command) => command.type === "worker.leave")).toEqual([]);
   });
 
@@ -105,7 +105,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     worker.sendWorkFrame("biz.exec.result", good("r.1"));
 
     expect(await fixture.engine.nextCommand("task.result")).toMatchObject({ task: "r.1" });
-    expect(told()).toEqual(["task.result r.1"]);
+    expect(reportedOutcomes()).toEqual(["task.result r.1"]);
   });
 
   it("[D43] invalid items of a result batch do not affect the valid ones: those count, the invalid ones end their attempts, the frame is refused by id", async () => {
@@ -126,11 +126,11 @@ describe("a frame of work whose payload does not fit its type", () => {
       info: expect.stringContaining("items"),
       ack_seq: 0,
     });
-    expect(told()).toEqual(["task.result r.0", "task.error r.1", "task.result r.2"]);
+    expect(reportedOutcomes()).toEqual(["task.result r.0", "task.error r.1", "task.result r.2"]);
     worker.sendWorkFrame("biz.exec.result.batch", { items: Array.from({ length: 65 }, () => good("r.3")) });
     worker.sendWorkFrame("biz.exec.result.batch", { items: "many" });
     for (let n = 1; n < 3; n += 1) expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false });
-    expect(told()).toHaveLength(3);
+    expect(reportedOutcomes()).toHaveLength(3);
   });
 
   it("[D43] an invalid protocol 1 result is refused in its ack and reported in an error frame, and its attempt ends", async () => {
@@ -155,7 +155,7 @@ describe("a frame of work whose payload does not fit its type", () => {
     worker.sendFrame("control.register", olderRegisterPayload(), ackRequested);
     await worker.nextFrame("control.session.accept");
 
-    const id = worker.sendWorkFrame("biz.exec.result", { ...good("r.0"), fence: undefined, mood: "fine" }, { corr: "r.0#7" });
+    const id = worker.sendWorkFrame("biz.exec.result", { ...good("r.0"), fence: undefined, extra: "fine" }, { corr: "r.0#7" });
 
     expect(await fixture.engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 7 });
     await worker.untilProcessed();

@@ -306,15 +306,15 @@ describe("resources for a task on its way to a worker", () => {
       ...{ requestId: "q", runId: "r", nodeId: "n", middlewareId: "n", task_id: "r.0", fence: 1 },
       ...{ payload: given, hostCtx: { given }, middlewareCtx: given },
     });
-    const heard = [
+    const commands = [
       await docs.engine.nextCommand("task.result"),
       await docs.engine.nextCommand("task.feedback"),
       await docs.engine.nextCommand("task.error"),
       await docs.engine.nextCommand("task.next"),
     ];
 
-    expect(heard[0]).toMatchObject({ result: '{"echo":[{"to":"ann"}]}' });
-    expect(heard[3]).toMatchObject({ payload: '{"to":"ann"}' });
-    expect(JSON.stringify(heard)).not.toMatch(/hunter2|__resourceBinding/);
+    expect(commands[0]).toMatchObject({ result: '{"echo":[{"to":"ann"}]}' });
+    expect(commands[3]).toMatchObject({ payload: '{"to":"ann"}' });
+    expect(JSON.stringify(commands)).not.toMatch(/hunter2|__resourceBinding/);
   });
 });

@@ -67,9 +67,9 @@ describe("what a worker keeps", () => {
     const { docs, join } = await open();
 
     await join({ resources: ["file"] });
-    const told = await docs.engine.nextCommand("resource.removed");
+    const command = await docs.engine.nextCommand("resource.removed");
 
-    expect(told).toMatchObject({ resource: "model", reason: "lost", worker: "default/w-1", seenAt: 1_760_000_000_000 });
+    expect(command).toMatchObject({ resource: "model", reason: "lost", worker: "default/w-1", seenAt: 1_760_000_000_000 });
     expect(removals(docs.engine.commands)).toHaveLength(1);
   });
 

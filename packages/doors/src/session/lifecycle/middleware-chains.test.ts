@@ -242,11 +242,11 @@ describe("what results and feedback bring along", () => {
 
   it("[D105] a feedback chunk is kept as text or valid base64, and truncated feedback keeps its metrics and results", async () => {
     const { worker } = await open("v2");
-    const said = { run_id: run, task_id: task, fence: 7 };
+    const ids = { run_id: run, task_id: task, fence: 7 };
     const base = { channel: "stdout", mime_type: "image/png" };
 
     worker.sendWorkFrame("biz.exec.feedback", {
-      ...said,
+      ...ids,
       chunks: [
         { ...base, index: 0, data_base64: "aGk=" },
         { ...base, index: 1, text: "hi", data_base64: "aGk=" },
@@ -258,7 +258,7 @@ describe("what results and feedback bring along", () => {
       { ...base, index: 1, text: "hi" },
     ]);
     worker.sendWorkFrame("biz.exec.feedback", {
-      ...said,
+      ...ids,
       metrics: { loss: 0.5 },
       metadata: { results: { a: 1 } },
       chunks: [{ ...base, index: 3, data_base64: "A".repeat(80_000) }],
@@ -279,11 +279,11 @@ describe("commands about packages", () => {
       fixture.engine.emitEffects({ type: "order", ...to, id: "c-1", order });
       fixture.engine.emitEffects({ type: "order", ...to, id: "c-2", order: { type: "pkg.uninstall", name: "p", version: null } });
 
-      const { type: _, ...said } = order;
+      const { type: _, ...rest } = order;
       const own = (id: string) => (dialect === "v2" ? { command_id: id } : {});
       const install = await worker.nextFrame(dialect === "v2" ? "biz.pkg.install" : "pkg.install");
       expect(install).toMatchObject({ id: "c-1", corr: "c-1" });
-      expect(install.payload).toEqual({ ...said, ...own("c-1") });
+      expect(install.payload).toEqual({ ...rest, ...own("c-1") });
       const uninstall = await worker.nextFrame(dialect === "v2" ? "biz.pkg.uninstall" : "pkg.uninstall");
       expect(uninstall.payload).toEqual({ name: "p", ...own("c-2") });
       worker.socket.terminate();

@@ -110,21 +110,21 @@ describe("a worker of the first generation", () => {
     await worker.nextFrame("control.ack");
     worker.sendFrame("control.register", olderRegisterPayload(), ackRequested);
     await engine.nextCommand("worker.join");
-    const said = (n: number, number: number) =>
+    const sendResult = (n: number, number: number) =>
       worker.sendFrame("biz.exec.result", result({ task_id: `${run}.${n}` }), {
         id: `biz.exec.result-${n}`,
         session_seq: number,
         ...ackRequested,
       });
-    said(5, 1);
-    said(6, 2);
+    sendResult(5, 1);
+    sendResult(6, 2);
     await worker.untilProcessed();
     engine.releaseAnswers("worker.join");
     await worker.nextFrame("control.session.accept");
 
     // Not acked before its own word is stored, though a frame under its number was.
     engine.holdAnswers("task.result");
-    said(7, 1);
+    sendResult(7, 1);
     await worker.untilProcessed();
     expect(worker.frames.map((frame) => frame.payload["for"])).not.toContain("biz.exec.result-7");
     engine.answerWith("task.result", () => ({ body: { of: "word", applied: true } }));
@@ -138,12 +138,12 @@ describe("a worker of the first generation", () => {
       [9, 3],
       [9, 3],
     ] as const)
-      said(n, number);
+      sendResult(n, number);
     await worker.untilProcessed();
     await worker.untilProcessed();
 
-    const heard = engine.commands.flatMap((command) => (command.type === "task.result" ? [command.task] : []));
-    expect(heard).toEqual([5, 6, 7, 8, 9].map((n) => `${run}.${n}`));
+    const reportedTasks = engine.commands.flatMap((command) => (command.type === "task.result" ? [command.task] : []));
+    expect(reportedTasks).toEqual([5, 6, 7, 8, 9].map((n) => `${run}.${n}`));
     const named = worker.frames.flatMap((frame) => (frame.type === "control.ack" ? [frame.payload["for"]] : []));
     expect(named).toEqual(expect.arrayContaining(["biz.exec.result-7", "biz.exec.result-8"]));
     expect(worker.frames.at(-1)?.payload).toMatchObject({ ack_seq: 3, ack_bitmap: 0 });
@@ -152,7 +152,7 @@ describe("a worker of the first generation", () => {
   it("[D27] a first-generation worker's restarted numbers fill a gap left before its accept, and both frames of one number are processed", async () => {
     const { engine } = fixture;
     const { worker } = await open();
-    const said = (n: number, number: number) =>
+    const sendResult = (n: number, number: number) =>
       worker.sendFrame("biz.exec.result", result({ task_id: `${run}.${n}` }), {
         id: `biz.exec.result-${n}`,
         session_seq: number,
@@ -160,10 +160,10 @@ describe("a worker of the first generation", () => {
       });
 
     // Number 1 was given up while it was offline; number 2 was under way when the accept came.
-    said(4, 2);
-    said(5, 1);
-    said(6, 2);
-    said(7, 3);
+    sendResult(4, 2);
+    sendResult(5, 1);
+    sendResult(6, 2);
+    sendResult(7, 3);
 
     for (const n of [5, 4, 6, 7]) expect(await engine.nextCommand("task.result")).toMatchObject({ task: `${run}.${n}` });
   });
@@ -201,7 +201,7 @@ describe("a worker of the first generation", () => {
 
   it("[D27] a first-generation worker is reset when it adds a field to a heartbeat, and when it has no session after 15 s", async () => {
     const { worker } = await open();
-    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, mood: "fine" });
+    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, extra: "fine" });
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.INVALID" });
 
     const idle = await fixture.connectWorker({ dialect: "first" });

@@ -11,17 +11,17 @@ describe("frames of vendors", () => {
   afterEach(() => fixture.stop());
 
   const open = async (isTaken: boolean, limits: object = {}) => {
-    const heard: ReceivedVendorFrame[] = [];
+    const received: ReceivedVendorFrame[] = [];
     const extensions = Object.assign(new VendorFrameRelay(createFakeEnvironment()), {
       publish: (frame: ReceivedVendorFrame) => {
-        heard.push(frame);
+        received.push(frame);
         return isTaken;
       },
     });
     fixture = await openDoorsFixture({ extensions, limits });
     const worker = await fixture.openSession();
     const { session } = await fixture.engine.nextCommand("worker.join");
-    const tell = (id: string, payload = '{"n":1}') =>
+    const emitFrame = (id: string, payload = '{"n":1}') =>
       fixture.engine.emitEffects({
         type: "tell",
         session,
@@ -29,16 +29,16 @@ describe("frames of vendors", () => {
         tenant: "default",
         frame: { type, id, corr: "c-1", payload },
       });
-    return { worker, session, heard, tell };
+    return { worker, session, received, emitFrame };
   };
 
   it("[D38] a worker's vendor frame is passed on unread with the sender its session is bound to, and is acked", async () => {
-    const { worker, heard } = await open(true);
+    const { worker, received } = await open(true);
 
     const id = worker.sendWorkFrame(type, { deep: { null: null } }, { corr: "c-9" });
 
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, for: id, ack_seq: 0 });
-    expect(heard).toEqual([
+    expect(received).toEqual([
       {
         tenant: "default",
         worker: "default/w-1",
@@ -53,7 +53,7 @@ describe("frames of vendors", () => {
   });
 
   it("[D38] a vendor frame that nobody takes is refused by id without ending the session; the session door itself takes the filler", async () => {
-    const { worker, heard } = await open(false);
+    const { worker, received } = await open(false);
 
     const id = worker.sendWorkFrame(type, {});
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({
@@ -68,13 +68,13 @@ describe("frames of vendors", () => {
     // Its ack may be lost; that it comes again does not make it taken.
     worker.sendFrame(type, {}, { id, seq: 0, ack: { request: true } });
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, for: id, ack_seq: 1 });
-    expect(heard.map((frame) => frame.id)).toEqual([id]);
+    expect(received.map((frame) => frame.id)).toEqual([id]);
   });
 
   it("[D38] a vendor frame for a worker is sent unchanged under a number, after waiting dispatches, and again on a new socket", async () => {
-    const { worker, session, tell } = await open(true, { sendWindow: 2 });
+    const { worker, session, emitFrame } = await open(true, { sendWindow: 2 });
     fixture.engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 7));
-    tell("x-1");
+    emitFrame("x-1");
     fixture.engine.emitEffects(sampleDispatch(session, "r.2", 7));
     await worker.nextFrame("biz.exec.dispatch");
     await worker.nextFrame("biz.exec.dispatch");
@@ -96,10 +96,10 @@ describe("frames of vendors", () => {
   });
 
   it("[D38] a vendor frame beyond what may wait for a worker is dropped and logged", async () => {
-    const { worker, tell } = await open(true, { waitingBytesMax: 10_000 });
+    const { worker, emitFrame } = await open(true, { waitingBytesMax: 10_000 });
 
-    tell("small");
-    tell("large", JSON.stringify({ text: "x".repeat(10_000) }));
+    emitFrame("small");
+    emitFrame("large", JSON.stringify({ text: "x".repeat(10_000) }));
     expect((await worker.nextFrame(type)).id).toBe("small");
     await worker.untilProcessed();
 

@@ -140,12 +140,12 @@ describe("a storm of handshakes", () => {
     const impatient = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(impatient);
     const gone = new RecordingSocket();
-    const goneEars = sessionServer.acceptSocket(gone);
+    const goneSocketEvents = sessionServer.acceptSocket(gone);
 
     socketEvents.message(encodeFrame("handshake", handshakePayloadV1()), false);
     socketEvents.message(encodeFrame("register", olderRegisterPayload()), false);
-    goneEars.message(greet("w-2"), false);
-    goneEars.closed(1006);
+    goneSocketEvents.message(greet("w-2"), false);
+    goneSocketEvents.closed(1006);
     await nextLoopTurn();
     expect(engine.commands).toEqual([]);
     environment.advance(100);

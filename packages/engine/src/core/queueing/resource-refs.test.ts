@@ -38,7 +38,7 @@ describe("references to resources", () => {
   });
 
   it("[P15] references to resources are read in both spellings, and malformed ones are ignored", () => {
-    const said = {
+    const reference = {
       resource_id: "r",
       worker_name: "w",
       type: "file",
@@ -47,7 +47,7 @@ describe("references to resources", () => {
       metadata: { a: 1 },
     };
 
-    expect(resourceRefsOf(node(), JSON.stringify({ resourceRef: said }))).toEqual([
+    expect(resourceRefsOf(node(), JSON.stringify({ resourceRef: reference }))).toEqual([
       { resource: "r", workerName: "w", type: "file", scope: "s", expiresAt: Date.UTC(2030, 0), metadata: { a: 1 } },
     ]);
     for (const odd of [null, 7, "r", [], {}, { resourceId: 7 }, { resourceId: "" }])

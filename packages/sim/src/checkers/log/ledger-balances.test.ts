@@ -30,8 +30,8 @@ describe("ledger", () => {
       "attempts 1 in its ledger; the log has 2",
     );
     expect(violationOf(showRunLedger(endedRun(), { ...balancedFigures, refusedLate: 1 }), "ledger")).toContain("refusedLate 1");
-    const unheard = showRunLedger(endedRun().handler("starts", "w1", "r1.0", 1).handler("starts", "w1", "r1.7", 1));
-    expect(violationOf(unheard, "ledger")).toContain("handlers of 2 tasks started");
+    const unlogged = showRunLedger(endedRun().handler("starts", "w1", "r1.0", 1).handler("starts", "w1", "r1.7", 1));
+    expect(violationOf(unlogged, "ledger")).toContain("handlers of 2 tasks started");
   });
 
   it("[X74] the ledger checker finds an ended run of which something is open, lost or was ended twice", () => {

@@ -31,25 +31,25 @@ describe("audit", () => {
   });
 
   it("[X77] the audit checker finds a missing or wrong entry for a worker command: kick, package or rebind, refused or not", () => {
-    const tell = (type: string, status: number, body: object) =>
+    const commanded = (type: string, status: number, body: object) =>
       new ObservationScript().exchange(
         "commandWorker",
         { params: { workerName: "w1" }, body: JSON.stringify({ type }) },
         { status, body },
       );
-    const told = (script: ObservationScript, action: string, outcome: string) =>
+    const audited = (script: ObservationScript, action: string, outcome: string) =>
       script.commit(["worker/t1/w1", `audit.${action}`, { target: "w1", targetType: "worker", outcome, by: "ada" }]).read();
     const kicked = () =>
       new ObservationScript().exchange("kickWorker", { params: { workerId: "w1" } }, { status: 202, body: {} });
-    const nowhere = () => tell("rebind", 400, { error: "E.REQUEST.INVALID" });
-    const away = () => tell("pkg.install", 409, { error: "E.SESSION.UNKNOWN" });
+    const nowhere = () => commanded("rebind", 400, { error: "E.REQUEST.INVALID" });
+    const away = () => commanded("pkg.install", 409, { error: "E.SESSION.UNKNOWN" });
 
-    expect(passesChecker(told(kicked(), "worker.kick", "ok"), "audit")).toBe(true);
+    expect(passesChecker(audited(kicked(), "worker.kick", "ok"), "audit")).toBe(true);
     expect(violationOf(kicked().read(), "audit")).toContain("worker.kick w1 was answered with ok, and the audit says nothing");
-    expect(passesChecker(told(nowhere(), "worker.rebind", "E.REQUEST.INVALID"), "audit")).toBe(true);
+    expect(passesChecker(audited(nowhere(), "worker.rebind", "E.REQUEST.INVALID"), "audit")).toBe(true);
     expect(violationOf(nowhere().read(), "audit")).toContain("worker.rebind w1 was answered with E.REQUEST.INVALID");
-    expect(passesChecker(told(tell("rebind", 202, {}), "worker.rebind", "E.RUN.TERMINAL"), "audit")).toBe(true);
-    expect(violationOf(told(away(), "pkg.install", "ok"), "audit")).toContain(
+    expect(passesChecker(audited(commanded("rebind", 202, {}), "worker.rebind", "E.RUN.TERMINAL"), "audit")).toBe(true);
+    expect(violationOf(audited(away(), "pkg.install", "ok"), "audit")).toContain(
       "answered with E.SESSION.UNKNOWN, and the audit says ok",
     );
   });

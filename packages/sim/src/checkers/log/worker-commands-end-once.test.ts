@@ -11,7 +11,7 @@ const endWorld = (script: ObservationScript) => script.phase("converged", true).
 
 describe("commands", () => {
   it("[X75] the commands checker finds a command that never ends, also where its answer was lost, and one that ends twice", () => {
-    const unheard = () =>
+    const unanswered = () =>
       new ObservationScript()
         .joined("w1")
         .commit(["worker/t1/w1", "audit.worker.kick", { target: "w1", command: "c1", outcome: "ok", by: "ada" }]);
@@ -20,8 +20,8 @@ describe("commands", () => {
     expect(violationOf(endWorld(acceptCommand(new ObservationScript()).read()), "commands")).toContain(
       "kickWorker of t1 was accepted, and command t1 c1 never",
     );
-    expect(violationOf(endWorld(unheard().read()), "commands")).toContain("audit.worker.kick stands in the log of t1");
-    expect(endWorld(unheard().commit(["worker/t1/w1", "worker.left"]).read()).runChecker("commands").violations).toEqual([]);
+    expect(violationOf(endWorld(unanswered().read()), "commands")).toContain("audit.worker.kick stands in the log of t1");
+    expect(endWorld(unanswered().commit(["worker/t1/w1", "worker.left"]).read()).runChecker("commands").violations).toEqual([]);
     expect(violationOf(endCommand(endCommand(acceptCommand(new ObservationScript())), "command.failed"), "commands")).toContain(
       "is acked at position 1 and ends again",
     );

@@ -29,10 +29,12 @@ describe("owed", () => {
 
   it("[X52] the owed checker lets a result be given up when its attempt is over, or with a process that kept it in memory", () => {
     const cancel = { run_id: "r1", task_id: "r1.0", fence: 10 };
-    const told = resultSentUnacked().accepted("w1", "c2", "s-2").sendToWorker("w1", "c2", "biz.exec.cancel", cancel, { seq: 0 });
+    const cancelled = resultSentUnacked()
+      .accepted("w1", "c2", "s-2")
+      .sendToWorker("w1", "c2", "biz.exec.cancel", cancel, { seq: 0 });
     const next = (hasDisk: boolean) => muchLater(resultSentUnacked(hasDisk).accepted("w1", "c2", "s-2", {}, { boot: "w1-b2" }));
 
-    expect(muchLater(told).runChecker("owed").violations).toEqual([]);
+    expect(muchLater(cancelled).runChecker("owed").violations).toEqual([]);
     expect(next(false).runChecker("owed").violations).toEqual([]);
     expect(violationOf(next(true), "owed")).toContain("r1.0#10");
   });

@@ -23,15 +23,15 @@ describe("fencing", () => {
   });
 
   it("[X23] the fencing checker reports a success under an old fence, of another worker, or of another process of the same worker", () => {
-    const said = () => grantedRun().sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0 });
-    const back = said().commitTaskFact("r1.0", "task.requeued", { fence: 11, from: "t1/w1" }).granted("r1.0", "w2", 12, 2);
+    const resultSent = () => grantedRun().sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 0 });
+    const back = resultSent().commitTaskFact("r1.0", "task.requeued", { fence: 11, from: "t1/w1" }).granted("r1.0", "w2", 12, 2);
 
     expect(violationOf(back.commitTaskFact("r1.0", "task.succeeded", done).read(), "fencing")).toContain(
       "is under fence 12, not 10",
     );
     expect(
       violationOf(
-        said()
+        resultSent()
           .commitTaskFact("r1.0", "task.succeeded", { ...done, worker: "t1/w2" })
           .read(),
         "fencing",
@@ -45,17 +45,17 @@ describe("fencing", () => {
     const chunk = { task_id: "r1.0", fence: 10, chunks: [] };
     const ended = (script: ObservationScript) =>
       script.sendToScheduler("w1", "c1", "biz.exec.result", result, { seq: 1 }).commitTaskFact("r1.0", "task.succeeded", done);
-    const said = () => ended(grantedRun().sendToScheduler("w1", "c1", "biz.exec.feedback", chunk, { seq: 0 }));
+    const feedbackSent = () => ended(grantedRun().sendToScheduler("w1", "c1", "biz.exec.feedback", chunk, { seq: 0 }));
 
-    expect(passesChecker(said().commitTaskFact("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing")).toBe(
-      true,
-    );
+    expect(
+      passesChecker(feedbackSent().commitTaskFact("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing"),
+    ).toBe(true);
     expect(
       violationOf(ended(grantedRun()).commitTaskFact("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing"),
     ).toContain("no worker ever reported that for attempt r1.0#10");
-    expect(violationOf(said().commitTaskFact("r1.0", "task.feedback", { fence: 9, isLate: true }).read(), "fencing")).toContain(
-      "ended under fence 10, not 9",
-    );
+    expect(
+      violationOf(feedbackSent().commitTaskFact("r1.0", "task.feedback", { fence: 9, isLate: true }).read(), "fencing"),
+    ).toContain("ended under fence 10, not 9");
   });
 
   it("[X23] the fencing checker reports a late result that was acked but not answered with the stale code", () => {

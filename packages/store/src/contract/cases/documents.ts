@@ -156,23 +156,23 @@ const deadLettersBelongToRuns: ContractCase = {
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const one = await StoreClient.open(fixture, "a");
-      const letter = docRow("letter", "r1.4*2/7", { body: '{"code":"E.X"}' });
-      const key = keyOf(letter);
+      const deadLetter = docRow("letter", "r1.4*2/7", { body: '{"code":"E.X"}' });
+      const key = keyOf(deadLetter);
       assert.equal(rootOf(key), "run/r1");
       await one.write(
-        changeSet({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), letter], inserted: new Set([key]) }),
+        changeSet({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), deadLetter], inserted: new Set([key]) }),
       );
 
-      assert.deepEqual(await one.read(key, "run/r1"), [letter, runRow("r1")]);
-      const next: DocRow = { ...letter, rev: 2, body: "{}" };
+      assert.deepEqual(await one.read(key, "run/r1"), [deadLetter, runRow("r1")]);
+      const next: DocRow = { ...deadLetter, rev: 2, body: "{}" };
       // The letter alone is asked for; its run comes along.
       const bare = await one.begin();
       await bare.loadMore([key], []);
-      assert.deepEqual(bare.row("doc", letter.id), letter);
+      assert.deepEqual(bare.row("doc", deadLetter.id), deadLetter);
       assert.equal((await one.commit(bare, [changeSet({ roots: ["run/r1"], puts: [next] })])).outcome, "committed");
       const tx = await one.begin({ rows: ["run/r1"] });
       await tx.loadMore([key], []);
-      assert.deepEqual(tx.row("doc", letter.id), next);
+      assert.deepEqual(tx.row("doc", deadLetter.id), next);
       if (fixture.hasConcurrentTurns) {
         const two = await StoreClient.open(fixture, "b");
         assert.deepEqual(await two.read(key, docKey("acme", "letter", "r2.0")), ["busy", null]);
@@ -223,8 +223,8 @@ const skippedRunsKeepTheirDeadLetters: ContractCase = {
   run: (createFixture) =>
     withFixture(createFixture, async (fixture) => {
       const client = await StoreClient.open(fixture);
-      const letter = docRow("letter", "r1.0", { due: 5 });
-      await client.write(changeSet({ puts: [runRow("r1"), letter] }));
+      const deadLetter = docRow("letter", "r1.0", { due: 5 });
+      await client.write(changeSet({ puts: [runRow("r1"), deadLetter] }));
       const due = async (skip: readonly ReturnType<typeof runKey>[]) => {
         const tx = await client.begin({ due: 9, skip });
         await tx.abort();
@@ -232,7 +232,7 @@ const skippedRunsKeepTheirDeadLetters: ContractCase = {
       };
 
       assert.deepEqual(await due([runKey("r1")]), []);
-      assert.deepEqual(await due([]), [letter]);
+      assert.deepEqual(await due([]), [deadLetter]);
     }),
 };
 

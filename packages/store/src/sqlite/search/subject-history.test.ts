@@ -17,7 +17,7 @@ function count(table: string): number {
 describe("histories", () => {
   it("[S68] the SQLite store finds the history of a subject from any cursor, whether it is indexed or only in the newest rows of the log", async () => {
     const client = await openHand({ unindexedLogRowsMax: 5 });
-    const told: string[] = [];
+    const expected: string[] = [];
     const history = async (after: number, limit: number) =>
       (await client.store.events({ tenant: "acme", after, limit, subject: "run/r1" })).items.map(
         (one) => `${one.position} ${one.type}`,
@@ -29,12 +29,12 @@ describe("histories", () => {
       const happenings = subjects.map((subject) => logEntry("acme", subject, types));
       const { first } = await client.write(changeSet({ puts: [runRow(`x${turn}`)], logEntries: happenings }));
       const from = (first.get("acme") ?? 0) + 2 * subjects.indexOf("run/r1");
-      told.push(`${from} ${types[0]}`, `${from + 1} ${types[1]}`);
+      expected.push(`${from} ${types[0]}`, `${from + 1} ${types[1]}`);
 
-      expect(await history(0, 99)).toEqual(told);
-      for (const [at, one] of told.entries()) {
+      expect(await history(0, 99)).toEqual(expected);
+      for (const [at, one] of expected.entries()) {
         const position = Number.parseInt(one, 10);
-        expect(await history(position, 2)).toEqual(told.slice(at + 1, at + 3));
+        expect(await history(position, 2)).toEqual(expected.slice(at + 1, at + 3));
         expect(await history(position - 1, 1)).toEqual([one]);
       }
     }
