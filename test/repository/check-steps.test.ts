@@ -9,22 +9,22 @@ const nodeStep = (name: string, code: string) => ({ name, words: [process.execPa
 
 describe("the steps of the check", () => {
   it("[H7] npm run check marks passed and failed steps and shows the output of failed steps only", async () => {
-    const said: string[] = [];
+    const printed: string[] = [];
 
     const failed = await runSteps(
       [nodeStep("good", "console.log('quiet')"), nodeStep("bad", "console.error('loud'); process.exit(3)")],
       stepContext,
-      (line) => said.push(line),
+      (line) => printed.push(line),
     );
 
     expect(failed).toEqual(["bad"]);
-    expect(said.join("\n")).toMatch(/✓ good \(\d+\.\d s\)/);
-    expect(said.join("\n")).toMatch(/✗ bad \(\d+\.\d s\)\n {4}loud/);
-    expect(said.join("\n")).not.toContain("quiet");
+    expect(printed.join("\n")).toMatch(/✓ good \(\d+\.\d s\)/);
+    expect(printed.join("\n")).toMatch(/✗ bad \(\d+\.\d s\)\n {4}loud/);
+    expect(printed.join("\n")).not.toContain("quiet");
   });
 
   it("[H7] a check step whose tool does not exist or was killed fails, and the other steps still run", async () => {
-    const said: string[] = [];
+    const printed: string[] = [];
 
     const failed = await runSteps(
       [
@@ -33,13 +33,13 @@ describe("the steps of the check", () => {
         nodeStep("good", "0"),
       ],
       stepContext,
-      (line) => said.push(line),
+      (line) => printed.push(line),
     );
 
     expect(failed.toSorted()).toEqual(["killed", "missing"]);
-    expect(said.join("\n")).toContain("no-such-tool-here could not be started");
-    expect(said.join("\n")).toContain("was ended by SIGKILL");
-    expect(said.join("\n")).toContain("✓ good");
+    expect(printed.join("\n")).toContain("no-such-tool-here could not be started");
+    expect(printed.join("\n")).toContain("was ended by SIGKILL");
+    expect(printed.join("\n")).toContain("✓ good");
   });
 
   it("[H7] npm run check runs two steps at a time", async () => {

@@ -148,9 +148,9 @@ describe("the documents", () => {
       ["registry", "npmjs.org"].join("."),
     ];
 
-    for (const said of args) {
-      expect(checkWithFiles({ "docs/a.md": `one\n${said}\n` })).toEqual([expect.stringMatching(/^docs\/a\.md:2: mentions /)]);
-      expect(checkWithFiles({ "packages/a/src/a.ts": `// ${said}` })).toHaveLength(1);
+    for (const mention of args) {
+      expect(checkWithFiles({ "docs/a.md": `one\n${mention}\n` })).toEqual([expect.stringMatching(/^docs\/a\.md:2: mentions /)]);
+      expect(checkWithFiles({ "packages/a/src/a.ts": `// ${mention}` })).toHaveLength(1);
     }
     expect(
       checkWithFiles({ "package-lock.json": args.join("\n"), "docs/a.md": "packages/a/work/b and https://host/work/x" }),

@@ -18,30 +18,30 @@ function runWithFiles(files: Record<string, string>): string[] {
 
 describe("the reporter", () => {
   it("[H4] the test reporter counts passed, failed and skipped tests and gives the reason for a skip", () => {
-    const said = runWithFiles({
+    const lines = runWithFiles({
       "a.test.ts": 'it("one", () => {}); it("two", () => { throw new Error("no"); });',
       "b.test.ts": 'describe("b", () => { it("three", (ctx) => ctx.skip("no such server")); it("four", () => {}); });',
     });
 
-    expect(said).toEqual(["skipped: b.test.ts > b > three: no such server", "2 passed, 1 failed, 1 skipped"]);
+    expect(lines).toEqual(["skipped: b.test.ts > b > three: no such server", "2 passed, 1 failed, 1 skipped"]);
   });
 
   it("[H5] the test reporter counts a file that cannot be loaded and a hook that throws as failures", () => {
-    const said = runWithFiles({
+    const lines = runWithFiles({
       "a.test.ts": 'it("one", () => {});',
       "b.test.ts": 'throw new Error("at load");',
       "c.test.ts": 'describe("c", () => { beforeAll(() => { throw new Error("hook"); }); it("two", () => {}); });',
     });
 
-    expect(said.at(-1)).toMatch(/^1 passed, 2 failed/);
+    expect(lines.at(-1)).toMatch(/^1 passed, 2 failed/);
   });
 
   it("[H5] the test reporter counts an uncaught error outside a test as a failure", () => {
-    const said = runWithFiles({
+    const lines = runWithFiles({
       "a.test.ts":
         'it("one", async () => { setTimeout(() => { throw new Error("stray"); }, 0); await new Promise((r) => setTimeout(r, 50)); });',
     });
 
-    expect(said.at(-1)).toBe("1 passed, 1 failed");
+    expect(lines.at(-1)).toBe("1 passed, 1 failed");
   });
 });

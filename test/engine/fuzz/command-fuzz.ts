@@ -110,9 +110,9 @@ class FuzzedWorkerSession {
     const to = { tenant: "t1", worker: "t1/w", session: this.session } as const;
     const on = this.unansweredDrains.shift();
     const next = this.pendingCommands.shift();
-    const isTold = on !== undefined && this.unansweredDrains.includes(on);
+    const isAnotherUnacked = on !== undefined && this.unansweredDrains.includes(on);
     await Promise.all([
-      on === undefined ? null : this.#send({ type: "worker.heard", ...to, on, isAnotherUnacked: isTold }),
+      on === undefined ? null : this.#send({ type: "worker.heard", ...to, on, isAnotherUnacked }),
       next === undefined ? null : this.#send({ type: "worker.package", ...to, ...this.#carryOut(next) }),
     ]);
     return on !== undefined || next !== undefined;
@@ -137,14 +137,14 @@ class FuzzedWorkerSession {
   async sendHeartbeat(): Promise<void> {
     const { session } = this;
     const word = { type: "worker.beat", tenant: "t1", worker: "t1/w", session, healthy: true, held: [] } as const;
-    const isHeard =
+    const isAccepted =
       !this.isLive ||
       session === "" ||
       (await this.engine?.ask(word).then(
         () => true,
         () => false,
       ));
-    if (isHeard === false && this.session === session) this.isAttached = this.isLive = false;
+    if (isAccepted === false && this.session === session) this.isAttached = this.isLive = false;
   }
 
   /** A refusal is an answer too. */
@@ -300,8 +300,8 @@ export async function findCommandProblems(fuzz: CommandFuzz): Promise<string[]> 
   const strange = Object.keys(ends).flatMap((id) =>
     fuzz.acceptedCommands.includes(id) ? [] : [`${id} ended and was not taken`],
   );
-  const untold = fuzz.acceptedCommands.flatMap((id) => (id in ends ? [] : [`the log does not tell the end of ${id}`]));
+  const unlogged = fuzz.acceptedCommands.flatMap((id) => (id in ends ? [] : [`the log does not contain the end of ${id}`]));
   // Joins may overtake each other: a process that was followed already is refused as a clone, and that is said.
   const problems = fuzz.engines.flatMap((engine) => engine.problems).filter(({ code }) => code !== "E.SESSION.DENIED");
-  return [...open, ...twice, ...strange, ...untold, ...problems.map(({ message }) => message)];
+  return [...open, ...twice, ...strange, ...unlogged, ...problems.map(({ message }) => message)];
 }

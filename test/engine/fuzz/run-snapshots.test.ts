@@ -110,7 +110,7 @@ describe("a run at an older position of the log", () => {
         const held = worker.dispatchesSent.filter(() => random.chance(0.5));
         const one = held.at(-1);
         const orders = { tenant: "t1", by: "me", run, node: nodeId(random.integerBelow(size)), reason: "so it is" };
-        const deed = random.pickWeighted({ work: 20, fail: 3, say: 6, time: 8, skip: 1, retry: 2, ack: 4 });
+        const deed = random.pickWeighted({ work: 20, fail: 3, feedback: 6, time: 8, skip: 1, retry: 2, ack: 4 });
         if (deed === "time" || one === undefined) await harness.advance(random.pick([1, 60, 1_500]));
         else if (deed === "work") await ignoreRefusal(worker.succeed({ out: step }, one));
         else if (deed === "fail") await ignoreRefusal(worker.error("E.RUNNER.FAILURE", "no", one));

@@ -354,7 +354,7 @@ export class TestWorker {
   heartbeat(
     held: readonly AttemptRef[] | null,
     healthy = true,
-    said: { memPct?: number; diskPct?: number; vitals?: string } = {},
+    measured: { memPct?: number; diskPct?: number; vitals?: string } = {},
   ): Promise<AnswerBody> {
     return this.harness.ask({
       type: "worker.beat",
@@ -363,7 +363,7 @@ export class TestWorker {
       session: this.session,
       healthy,
       held,
-      ...said,
+      ...measured,
     });
   }
 

@@ -24,8 +24,8 @@ export interface FlowSpec {
   readonly edges?: readonly (readonly [number, number])[];
 }
 
-const letters = "abcdefghijklmnopqrstuvwxyz";
-export const nodeLetter = (at: number): string => (at < letters.length ? (letters[at] as string) : `z${at}.`);
+const alphabet = "abcdefghijklmnopqrstuvwxyz";
+export const nodeName = (at: number): string => (at < alphabet.length ? (alphabet[at] as string) : `z${at}.`);
 
 /** Nodes one after the other. */
 export const sequence = (...nodes: (StepSpec | ContainerSpec)[]): FlowSpec => ({
@@ -51,12 +51,12 @@ function buildGraph(
     schemaVersion: "2025-10",
     metadata: { name: path },
     nodes: nodes.map((node, at) =>
-      buildNode(`${path}${nodeLetter(at)}`, node, sources.get(at)?.map(([from]) => from) ?? [], subgraphs),
+      buildNode(`${path}${nodeName(at)}`, node, sources.get(at)?.map(([from]) => from) ?? [], subgraphs),
     ),
     edges: edges.map(([from, to], at) => ({
       id: `e${at}`,
-      source: { node: `${path}${nodeLetter(from)}`, port: "out" },
-      target: { node: `${path}${nodeLetter(to)}`, port: (sources.get(to)?.length ?? 0) > 1 ? `in${from}` : "in" },
+      source: { node: `${path}${nodeName(from)}`, port: "out" },
+      target: { node: `${path}${nodeName(to)}`, port: (sources.get(to)?.length ?? 0) > 1 ? `in${from}` : "in" },
     })),
   };
 }
@@ -108,14 +108,14 @@ function containerParameters(id: string, container: ContainerSpec): Record<strin
     ...(container.timeoutSeconds !== undefined && { timeoutSeconds: container.timeoutSeconds }),
     inputs: (container.inputs ?? []).map(([from, node]) => ({
       from,
-      node: `${id}${nodeLetter(node)}`,
+      node: `${id}${nodeName(node)}`,
       to: `parameters.${from.replace(/^parameters\./, "").split(".")[0]}`,
     })),
     outputs: outputs.map((node, at) => {
       const inner = container.body.nodes[node];
       const isList = inner !== undefined && "body" in inner && ["map", "forEach"].includes(String(inner.loop?.["mode"]));
       return {
-        node: `${id}${nodeLetter(node)}`,
+        node: `${id}${nodeName(node)}`,
         from: isList ? "results.items" : "results.out",
         to: at === outputs.length - 1 ? "results.out" : `results.out${node}`,
       };

@@ -1,7 +1,7 @@
 // Random workflows of nested containers, and what a run of one must come to by the rules alone: the reference the engine is compared with.
 // Which leaf fails is a function of the leaf and of the iterations and tries around it, so that the order in which things happen
 // cannot matter.
-import { type ContainerSpec, type FlowSpec, nodeLetter, type StepSpec } from "./flow-builder.ts";
+import { type ContainerSpec, type FlowSpec, nodeName, type StepSpec } from "./flow-builder.ts";
 import type { FuzzRandom } from "./fuzz-random.ts";
 
 /** Where a leaf runs: for each frame around it, outermost first, the iteration and how often that was tried before. */
@@ -64,7 +64,7 @@ export class FlowModel {
   /** `results.out` of each node of a shape, or null where one of them fails. */
   values(flowSpec: FlowSpec, name: string, path: IterationPath, around: ContainerSpec | null): unknown[] | null {
     const values = flowSpec.nodes.map((node, at) => {
-      const id = `${name}${nodeLetter(at)}`;
+      const id = `${name}${nodeName(at)}`;
       if (isContainer(node)) return this.#containerResult(node, id, path);
       this.stepsRun.push(id);
       if (this.#fails(id, path)) return null;

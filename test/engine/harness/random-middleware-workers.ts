@@ -166,9 +166,9 @@ export class RandomMiddlewareWorkers {
   }
 
   /** What is no longer its own is refused; anything else that is refused is a complaint. */
-  async #send(worker: TestWorker, say: () => Promise<unknown>): Promise<void> {
+  async #send(worker: TestWorker, send: () => Promise<unknown>): Promise<void> {
     try {
-      await say();
+      await send();
     } catch (problem) {
       if (!(problem instanceof RefusedError)) throw problem;
       if (problem.code !== "E.SESSION.STALE_BINDING") this.violations.push(`${worker.worker}: ${problem.message}`);

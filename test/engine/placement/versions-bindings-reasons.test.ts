@@ -120,9 +120,9 @@ describe("why a task waits", () => {
     });
 
     const run = await startAndSettle(harness, workflow);
-    const said = await placementOf(harness, run, workflow);
+    const placement = await placementOf(harness, run, workflow);
 
-    expect(Object.fromEntries(said.workers.map(({ name, code }) => [name, code]))).toEqual({
+    expect(Object.fromEntries(placement.workers.map(({ name, code }) => [name, code]))).toEqual({
       away: "away",
       drained: "draining",
       enrolled: "enrolled",
@@ -130,8 +130,8 @@ describe("why a task waits", () => {
       "other-pool": "pool",
       "other-tag": "tag",
     });
-    expect(said.reasons.map(({ code }) => code)).toEqual(["queued"]);
-    expect(said.fixes).toEqual([
+    expect(placement.reasons.map(({ code }) => code)).toEqual(["queued"]);
+    expect(placement.fixes).toEqual([
       "undrain-worker",
       "reconnect-worker",
       "connect-worker",
@@ -139,7 +139,7 @@ describe("why a task waits", () => {
       "change-pool",
       "change-tags",
     ]);
-    expect(said.summary).toContain("none of 6 workers can take it");
+    expect(placement.summary).toContain("none of 6 workers can take it");
   });
 
   it("[P13] the explanation of a waiting task covers slots and node type limits if the caller loaded what the workers hold", async () => {
@@ -151,7 +151,7 @@ describe("why a task waits", () => {
     const { run: row, tasks } = await harness.runDetail(run);
     const { items } = await harness.store.page({ page: "workers", tenant: "t1" });
 
-    const said = (limit: number | undefined, busy: number) =>
+    const explain = (limit: number | undefined, busy: number) =>
       explainWaiting(
         row,
         tasks[0] ?? null,
@@ -163,9 +163,9 @@ describe("why a task waits", () => {
         },
       ).workers[0];
 
-    expect(said(undefined, 1)).toMatchObject({ code: "slots", facts: { slots: 1, busy: 1 } });
-    expect(said(0, 0)).toMatchObject({ code: "node-limit", facts: { nodeType: "test.step", limit: 0, busy: 0 } });
-    expect(said(undefined, 0)).toMatchObject({ code: "fits" });
+    expect(explain(undefined, 1)).toMatchObject({ code: "slots", facts: { slots: 1, busy: 1 } });
+    expect(explain(0, 0)).toMatchObject({ code: "node-limit", facts: { nodeType: "test.step", limit: 0, busy: 0 } });
+    expect(explain(undefined, 0)).toMatchObject({ code: "fits" });
   });
 
   it("[P13] the explanation of a waiting task names its own reasons: unreached predecessors, a retry, its key, the end of its run", async () => {

@@ -84,18 +84,18 @@ describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
   it("[A215] a request for another tenant's object is answered exactly like one for an object that does not exist", async () => {
     const { send: ask, ownSamples: mine, otherTenantSamples: theirs, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
-    const told: string[] = [];
+    const wrong: string[] = [];
     for (const name of withParams) {
       if (isStream(name) || name === "tellWorker") continue;
       const [, foreign] = exampleUrl(name, theirs);
       const [, missing] = exampleUrl(name, theirs, (value) => (value === "0" || value === mine.role ? value : `no-${value}`));
       const answers = [await ask(name, { url: foreign }), await ask(name, { url: missing })] as const;
       const [one, other] = answers.map((answer) => maskIds(answer, Object.values(theirs).map(String)));
-      if (one !== other) told.push(`${name}: ${one} but ${other}`);
-      told.push(...findAnswerProblems(name, answers[0]).map((why) => `${name}: ${why}`));
-      if (answers[0].status !== 404) told.push(`${name}: ${one}`);
+      if (one !== other) wrong.push(`${name}: ${one} but ${other}`);
+      wrong.push(...findAnswerProblems(name, answers[0]).map((why) => `${name}: ${why}`));
+      if (answers[0].status !== 404) wrong.push(`${name}: ${one}`);
     }
-    expect(told).toEqual([]);
+    expect(wrong).toEqual([]);
     expect(await trace()).toBe(before);
   });
 });

@@ -131,7 +131,7 @@ describe("what was printed", () => {
     const { runId } = (await start(buildChain(1))).body;
     const { task, fence } = worker.lastDispatch;
     const about = { tenant: "t1", worker: "t1/w", session: worker.session, task, fence };
-    const say = (chunks: object[]) => harness.ask({ type: "task.feedback", ...about, data: { chunks } });
+    const print = (chunks: object[]) => harness.ask({ type: "task.feedback", ...about, data: { chunks } });
     const read = async (query: Record<string, string>) =>
       (await bench.callRoute("getRunLogs", { params: { runId }, query })).body;
     /** All pages, one after the other. */
@@ -145,14 +145,14 @@ describe("what was printed", () => {
       }
       return items;
     };
-    return { say, read, readAll };
+    return { print, read, readAll };
   };
 
   it("[A225] a log line printed in over a hundred chunks is returned whole, and one larger than an answer's text limit in pieces", async () => {
-    const { say, readAll } = await printed(await createSqliteFixture());
-    for (let n = 0; n < 130; n++) await say([{ channel: "log", text: `${n} ` }]);
-    await say([{ channel: "log", text: "end\nnext\n" }]);
-    for (let n = 0; n < 3; n++) await say([{ channel: "log", text: "y".repeat(limits.textCharsMax / 2 + 1) }]);
+    const { print, readAll } = await printed(await createSqliteFixture());
+    for (let n = 0; n < 130; n++) await print([{ channel: "log", text: `${n} ` }]);
+    await print([{ channel: "log", text: "end\nnext\n" }]);
+    for (let n = 0; n < 3; n++) await print([{ channel: "log", text: "y".repeat(limits.textCharsMax / 2 + 1) }]);
     const whole = `${Array.from({ length: 130 }, (_, n) => n).join(" ")} end`;
     const lines = await readAll({});
 
@@ -168,9 +168,9 @@ describe("what was printed", () => {
   });
 
   it("[A226] run output that consists only of binary chunks is paged too", async () => {
-    const { say, read, readAll } = await printed();
+    const { print, read, readAll } = await printed();
     for (let n = 0; n < 5; n++)
-      await say([
+      await print([
         { channel: "custom", data_base64: `AA${n}=`, mime_type: "image/png" },
         { channel: "custom", data_base64: "BBBB" },
       ]);
@@ -182,8 +182,8 @@ describe("what was printed", () => {
   });
 
   it("[A227] the run logs refuse a cursor of another request instead of reading from the start", async () => {
-    const { say, read } = await printed();
-    await say([{ channel: "log", text: "one\n" }]);
+    const { print, read } = await printed();
+    await print([{ channel: "log", text: "one\n" }]);
 
     expect((await read({ cursor: "0.0:nobody.0" })).error).toBe("E.REQUEST.INVALID");
     expect((await read({ cursor: "-1.0:nobody.0" })).error).toBe("E.REQUEST.INVALID");
@@ -237,9 +237,9 @@ describe("keys that come again", () => {
     await start(buildChain(2));
     const params = { taskId: worker.lastDispatch.task };
     await worker.error("E.RUNNER.FAILURE");
-    const told = await Promise.all(Array.from({ length: 5 }, () => bench.callRoute("requeueDeadLetter", { params })));
+    const responses = await Promise.all(Array.from({ length: 5 }, () => bench.callRoute("requeueDeadLetter", { params })));
 
-    const runs = new Set(told.filter(({ status }) => status === 202).map(({ body }) => body.runId));
+    const runs = new Set(responses.filter(({ status }) => status === 202).map(({ body }) => body.runId));
     expect(runs.size).toBe(1);
     expect((await bench.callRoute("requeueDeadLetter", { params })).body.runId).toBe([...runs][0]);
     expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(2);

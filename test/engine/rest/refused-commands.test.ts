@@ -78,31 +78,31 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
     await worker.error("E.RUNNER.FAILURE");
     const one = { as: "mallory", body: { reason: "x" } };
 
-    const told = [];
+    const responses = [];
     for (const runId of [run, "none"]) {
-      told.push(await bench.callRoute("retryRun", { ...one, ...params(runId) }));
-      told.push(await bench.callRoute("replayRun", { as: "mallory", body: {}, ...params(runId) }));
-      told.push(await bench.callRoute("rebindRun", { as: "mallory", body: { worker: "w" }, ...params(runId) }));
+      responses.push(await bench.callRoute("retryRun", { ...one, ...params(runId) }));
+      responses.push(await bench.callRoute("replayRun", { as: "mallory", body: {}, ...params(runId) }));
+      responses.push(await bench.callRoute("rebindRun", { as: "mallory", body: { worker: "w" }, ...params(runId) }));
     }
     for (const name of ["requeueDeadLetter", "dismissDeadLetter"] as const)
-      told.push(await bench.callRoute(name, { ...one, params: { taskId: task } }));
-    told.push(await bench.callRoute("requeueDeadLetter", { params: { taskId: "none.0" } }));
+      responses.push(await bench.callRoute(name, { ...one, params: { taskId: task } }));
+    responses.push(await bench.callRoute("requeueDeadLetter", { params: { taskId: "none.0" } }));
 
-    expect(new Set(told.map(({ status }) => status))).toEqual(new Set([404]));
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([404]));
     expect([await refused(), await refused("t2")]).toEqual([[], []]);
   });
 
   it("[A260] a refused requeue or dismissal of a dead letter is in the audit of its run", async () => {
     const { world: harness, bench, start, refused } = await open();
     const worker = await harness.joinWorker("w");
-    const letters: string[] = [];
+    const deadTasks: string[] = [];
     for (let n = 0; n < 2; n++) {
       await start(buildChain(1));
-      letters.push(worker.lastDispatch.task);
+      deadTasks.push(worker.lastDispatch.task);
       await worker.error("E.RUNNER.FAILURE");
       await harness.settle();
     }
-    const [left = "", taken = ""] = letters;
+    const [left = "", taken = ""] = deadTasks;
     await bench.callRoute("dismissDeadLetter", { params: { taskId: left } });
     await bench.callRoute("requeueDeadLetter", { params: { taskId: taken } });
 

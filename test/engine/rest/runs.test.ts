@@ -206,8 +206,11 @@ describe("parts of a run", () => {
 
     const nodes = await bench.callRoute("listRunNodes", { params: { runId }, query: { status: "done" } });
     expect(nodes).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path: "query.status" } } });
-    const letters = await bench.callRoute("listDeadLetters", { query: { status: "closed" } });
-    expect(letters).toMatchObject({ status: 400, body: { message: "query.status must be one of open, requeued, dismissed" } });
+    const response = await bench.callRoute("listDeadLetters", { query: { status: "closed" } });
+    expect(response).toMatchObject({
+      status: 400,
+      body: { message: "query.status must be one of open, requeued, dismissed" },
+    });
   });
 
   it("[A251] nodes of a run are found by their host, their place in the chain, or a middleware of their chain", async () => {
@@ -234,9 +237,9 @@ describe("parts of a run", () => {
     const { runId } = (await start(buildChain(1))).body;
     const { task, fence } = worker.lastDispatch;
     const about = { tenant: "t1", worker: "t1/w", session: worker.session, task, fence };
-    const say = (chunks: object[]) => harness.ask({ type: "task.feedback", ...about, data: { chunks } });
-    await say([{ channel: "log", text: "one\ntwo\nthr" }]);
-    await say([
+    const print = (chunks: object[]) => harness.ask({ type: "task.feedback", ...about, data: { chunks } });
+    await print([{ channel: "log", text: "one\ntwo\nthr" }]);
+    await print([
       { channel: "log", text: "ee\nfour\n" },
       { channel: "stderr", text: "oh no\n" },
     ]);
@@ -369,11 +372,11 @@ describe("steering a run", () => {
     await worker.error("E.RUNNER.FAILURE", "no such page");
     const list = async (query: Record<string, string> = {}) => (await bench.callRoute("listDeadLetters", { query })).body.items;
 
-    const [letter] = await list();
-    expect(letter).toMatchObject({ runId, nodeId: nodeId(1), code: "E.RUNNER.FAILURE", status: "open", attempts: 1 });
+    const [deadLetter] = await list();
+    expect(deadLetter).toMatchObject({ runId, nodeId: nodeId(1), code: "E.RUNNER.FAILURE", status: "open", attempts: 1 });
     expect(await list({ q: "page" })).toHaveLength(1);
     expect(await list({ q: "elsewhere" })).toHaveLength(0);
-    const { taskId } = letter;
+    const { taskId } = deadLetter;
     const first = await bench.callRoute("requeueDeadLetter", { params: { taskId } });
     expect(first.status).toBe(202);
     expect(worker.lastDispatch.node).toBe(nodeId(1));
@@ -418,15 +421,17 @@ describe("steering a run", () => {
   it("[A253] drain, undrain and kick are in the audit under the command id of their request, and in the log as acknowledged", async () => {
     const { world: harness, bench } = await openFixture();
     await harness.joinWorker("w");
-    const told = [];
+    const commandIds = [];
     for (const name of ["drainWorker", "undrainWorker", "kickWorker"] as const)
-      told.push((await bench.callRoute(name, { params: { workerId: "w" } })).body.commandId);
+      commandIds.push((await bench.callRoute(name, { params: { workerId: "w" } })).body.commandId);
     const audit = async (action: string) => (await bench.callRoute("listAudit", { as: "eve", query: { action } })).body.items;
 
     for (const [n, action] of ["worker.drain", "worker.undrain", "worker.kick"].entries())
-      expect(await audit(action)).toMatchObject([{ actorId: "ann", targetId: "w", metadata: { corr: told[n], outcome: "ok" } }]);
+      expect(await audit(action)).toMatchObject([
+        { actorId: "ann", targetId: "w", metadata: { corr: commandIds[n], outcome: "ok" } },
+      ]);
     const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, types: ["command.acked"] });
-    expect(items.map(({ data }) => data["id"])).toEqual(told);
+    expect(items.map(({ data }) => data["id"])).toEqual(commandIds);
   });
 
   it("[A156] the audit of a dispatched task names who started its run, and under which request", async () => {
@@ -455,7 +460,7 @@ describe("steering a run", () => {
     const { runId } = (await start(buildChain(2))).body;
     await worker.succeed({ out: 1 });
     await worker.error("E.RUNNER.FAILURE");
-    const [letter] = (await bench.callRoute("listDeadLetters")).body.items;
+    const [deadLetter] = (await bench.callRoute("listDeadLetters")).body.items;
     const routes = [
       "getRun",
       "getRunDefinition",
@@ -478,7 +483,7 @@ describe("steering a run", () => {
     for (const name of [...routes, ...onNodes])
       expect([name, ...(await refusal(name, runId))]).toEqual([name, ...(await refusal(name, missing))]);
     for (const name of ["requeueDeadLetter", "dismissDeadLetter"] as const)
-      expect((await bench.callRoute(name, { as: "mallory", params: { taskId: letter.taskId } })).status).toBe(404);
+      expect((await bench.callRoute(name, { as: "mallory", params: { taskId: deadLetter.taskId } })).status).toBe(404);
     expect((await bench.callRoute("listDeadLetters", { as: "mallory" })).body.items).toEqual([]);
   });
 });

@@ -57,10 +57,10 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
   it("[A322] concurrent creation of a view of one name makes one view; the others are refused", async () => {
     const cluster = await open();
 
-    const told = await Promise.all([1, 2, 3].map(() => cluster.send("createView", viewRequest("late"))));
+    const responses = await Promise.all([1, 2, 3].map(() => cluster.send("createView", viewRequest("late"))));
 
-    expect(told.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, 409, 409]);
-    const [refusal] = told.filter(({ status }) => status === 409);
+    expect(responses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, 409, 409]);
+    const [refusal] = responses.filter(({ status }) => status === 409);
     expect(refusal?.body.message).toBe('there is a view "late" of runs already; choose another name or change that one');
   });
 

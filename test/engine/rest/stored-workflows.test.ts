@@ -67,8 +67,8 @@ describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf)
       });
 
     expect((await bench.callRoute("saveWorkflow", { body: chain })).body).toEqual({ workflowId: chain.id, revision: 1 });
-    const told = await Promise.all([patch(1, "a", 0), patch(1, "b", 1, "eve"), patch(1, "c", 2)]);
-    expect(told.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const responses = await Promise.all([patch(1, "a", 0), patch(1, "b", 1, "eve"), patch(1, "c", 2)]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await patch(1, "z", 0)).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
     const first = await bench.callRoute("publishVersion", { params: at, headers: key("one") });
     expect(first).toMatchObject({ status: 201, body: { version: 1, revision: 4 } });

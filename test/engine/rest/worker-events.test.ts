@@ -45,7 +45,7 @@ async function openFixture() {
     const leave = stream?.({ write: (text) => void reader.push(text), waitingBytes: 0, end: () => undefined });
     await runPendingCallbacks();
     /** The events since the last call. */
-    const onAnswer = async (): Promise<ReceivedEvent[]> => {
+    const newEvents = async (): Promise<ReceivedEvent[]> => {
       environment.advance(1_000);
       await runPendingCallbacks();
       const events = reader.events.slice(known);
@@ -54,7 +54,7 @@ async function openFixture() {
         data === null ? [] : [{ id: id ?? undefined, type: type ?? "", data: JSON.parse(data).data }],
       );
     };
-    return { heard: onAnswer, leave };
+    return { newEvents, leave };
   };
   /** Everything that other schedulers' workers have done is looked for. */
   const look = async () => {
@@ -78,21 +78,21 @@ describe("events about workers", () => {
     const { world: harness, follow } = await openFixture();
     const reader = await follow();
     const first = await harness.joinWorker("w", { packages: [packageEntry("a"), packageEntry("b")] });
-    expect((await reader.heard()).map(summarizeEvent)).toEqual([
+    expect((await reader.newEvents()).map(summarizeEvent)).toEqual([
       ["a", "1.0.0", "installed"],
       ["b", "1.0.0", "installed"],
       ["worker.heartbeat", "logged", true, true],
     ]);
 
     await harness.joinWorker("w", { packages: [packageEntry("a", "2.0.0"), packageEntry("b", "1.0.0", "failed")] });
-    expect((await reader.heard()).map(summarizeEvent)).toEqual([
+    expect((await reader.newEvents()).map(summarizeEvent)).toEqual([
       ["a", "2.0.0", "installed"],
       ["b", "1.0.0", "failed"],
       ["a", "1.0.0", "removed"],
       ["worker.heartbeat", "logged", true, true],
     ]);
     const same = await harness.joinWorker("w", { packages: [packageEntry("a", "2.0.0"), packageEntry("b", "1.0.0", "failed")] });
-    expect((await reader.heard()).map(summarizeEvent)).toEqual([["worker.heartbeat", "logged", true, true]]);
+    expect((await reader.newEvents()).map(summarizeEvent)).toEqual([["worker.heartbeat", "logged", true, true]]);
     expect(first.worker).toBe(same.worker);
   });
 
@@ -102,12 +102,12 @@ describe("events about workers", () => {
     const reader = await follow();
     const { tenant, worker, session } = crew;
     await harness.ask({ type: "worker.leave", tenant, worker, session, reason: "socket closed" });
-    expect((await reader.heard()).map(summarizeEvent)).toEqual([["worker.heartbeat", "logged", false, true]]);
+    expect((await reader.newEvents()).map(summarizeEvent)).toEqual([["worker.heartbeat", "logged", false, true]]);
 
     await harness.joinWorker("w");
     const late = await follow("0");
 
-    expect((await late.heard()).map(summarizeEvent).slice(-2)).toEqual([
+    expect((await late.newEvents()).map(summarizeEvent).slice(-2)).toEqual([
       ["worker.heartbeat", "logged", false, true],
       ["worker.heartbeat", "logged", true, true],
     ]);
@@ -125,14 +125,14 @@ describe("events about workers", () => {
     await look();
 
     expect(answer).toMatchObject({ of: "worker", at: harness.now });
-    const [heard] = await reader.heard();
-    expect(heard).toMatchObject({
+    const [event] = await reader.newEvents();
+    expect(event).toMatchObject({
       type: "worker.heartbeat",
       data: { workerName: "w", at: new Date(harness.now).toISOString(), connected: true },
     });
-    expect(heard?.id).toBeUndefined();
+    expect(event?.id).toBeUndefined();
     const late = await follow("0");
-    expect((await late.heard()).map(summarizeEvent)).toEqual([
+    expect((await late.newEvents()).map(summarizeEvent)).toEqual([
       ["test", "1.0.0", "installed"],
       ["worker.heartbeat", "logged", true, true],
     ]);
@@ -143,7 +143,7 @@ describe("events about workers", () => {
     const reader = await follow();
     const enrolled = await ask("enrolWorker", { workerId: "w", name: "w", packages: [packageEntry("a")] });
     expect(enrolled.status).toBeLessThan(300);
-    expect((await reader.heard()).map(summarizeEvent)).toEqual([
+    expect((await reader.newEvents()).map(summarizeEvent)).toEqual([
       ["a", "1.0.0", "installed"],
       ["worker.heartbeat", "logged", false, true],
     ]);
@@ -151,7 +151,7 @@ describe("events about workers", () => {
     for (let n = 0; n < 2; n++) {
       await harness.advance(1_000);
       expect((await ask("signWorker", { workerId: "w", status: "idle" })).status).toBeLessThan(300);
-      expect((await reader.heard()).map(summarizeEvent)).toEqual([["worker.heartbeat", "volatile", false, true]]);
+      expect((await reader.newEvents()).map(summarizeEvent)).toEqual([["worker.heartbeat", "volatile", false, true]]);
     }
     reader.leave?.();
   });

@@ -53,19 +53,19 @@ describe("failing inside", () => {
   });
 
   it("[E73] a failure inside a container leaves one dead letter: the container's once its retries are used up, the node's if it has none", async () => {
-    const letters = async (harness: EngineHarness) =>
+    const deadLetters = async (harness: EngineHarness) =>
       (await harness.store.page({ page: "docs", tenant: "t1", collection: "letter", limit: 10 })).items.map((doc) =>
         doc.id.slice(doc.id.lastIndexOf(".") + 1),
       );
     const tried = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
     await tried.world.startRun(buildFlow(sequence({ body: sequence({}), retry: { ...retry, backoffMs: 0 } })));
     await tried.robot.answerAll();
-    expect(await letters(tried.world)).toEqual(["0"]);
+    expect(await deadLetters(tried.world)).toEqual(["0"]);
 
     const plain = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
     await plain.world.startRun(buildFlow(sequence({ body: sequence({}) })));
     await plain.robot.answerAll();
-    expect(await letters(plain.world)).toEqual(["0*0/0"]);
+    expect(await deadLetters(plain.world)).toEqual(["0*0/0"]);
   });
 
   it("[E28] a map that fails for good opens no more iterations and cancels the others", async () => {

@@ -58,8 +58,8 @@ describe("a container without a loop", () => {
     await autoWorkers.answerAll();
 
     const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, subject: `run/${run}` });
-    const told = items.filter(({ type }) => !["task.ready", "task.granted", "run.started"].includes(type));
-    expect(told.map(({ type, data }) => [type, String(data["task"] ?? "").slice(run.length + 1)])).toEqual([
+    const facts = items.filter(({ type }) => !["task.ready", "task.granted", "run.started"].includes(type));
+    expect(facts.map(({ type, data }) => [type, String(data["task"] ?? "").slice(run.length + 1)])).toEqual([
       ["run.created", ""],
       ["task.hosting", "0"],
       ["frame.opened", "0*0"],

@@ -76,7 +76,7 @@ describe("what the engine tells", () => {
   it("[E17] feedback that arrives after the result is logged as late, for one minute and only under the fence that ended the task", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     const { task, fence } = worker.lastDispatch;
-    const say = (of: number, message: string) =>
+    const sendFeedback = (of: number, message: string) =>
       harness.ask({
         type: "task.feedback",
         tenant: "t1",
@@ -88,14 +88,14 @@ describe("what the engine tells", () => {
       });
     await worker.succeed({ out: 1 });
 
-    expect(await say(fence, "overtaken")).toMatchObject({ applied: true });
-    await expect(say(fence - 1, "of an older attempt")).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    expect(await sendFeedback(fence, "overtaken")).toMatchObject({ applied: true });
+    await expect(sendFeedback(fence - 1, "of an older attempt")).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
     await harness.advance(60_001);
-    expect(await say(fence, "too late")).toMatchObject({ applied: false });
+    expect(await sendFeedback(fence, "too late")).toMatchObject({ applied: false });
 
     const { items } = await harness.store.events({ tenant: "t1", after: 0, subject: `run/${run}`, limit: 100 });
-    const told = items.filter(({ type }) => type === "task.feedback").map(({ data }) => data);
-    expect(told).toEqual([{ task, fence, message: "overtaken", isLate: true }]);
+    const feedback = items.filter(({ type }) => type === "task.feedback").map(({ data }) => data);
+    expect(feedback).toEqual([{ task, fence, message: "overtaken", isLate: true }]);
     expect((await harness.runDetail(run)).tasks[0]?.phase).toBe("succeeded");
   });
 

@@ -25,7 +25,7 @@ async function startFixture(node: NodeSpec = {}, dialect = "v2") {
   const worker = await harness.joinWorker("w", { dialect });
   const run = await harness.startRun(buildChain(1, node));
   await harness.settle();
-  const say = (data: FeedbackData) => harness.ask(feedbackCommand(worker, data));
+  const sendFeedback = (data: FeedbackData) => harness.ask(feedbackCommand(worker, data));
   const state = async () => readTaskState(await findTaskAt(harness, run, "0"));
   const facts = async (): Promise<FeedbackData[]> => {
     const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 1_000, types: ["task.feedback"] });
@@ -35,7 +35,7 @@ async function startFixture(node: NodeSpec = {}, dialect = "v2") {
     const { items } = await harness.store.page({ page: "chunks", tenant: "t1", task: `${run}.0`, limit: 100 });
     return items;
   };
-  return { world: harness, crew: worker, run, say, state, facts, chunks };
+  return { world: harness, crew: worker, run, sendFeedback, state, facts, chunks };
 }
 
 const chunkTexts = (rows: readonly { readonly body: string }[]): unknown[] =>
@@ -43,11 +43,11 @@ const chunkTexts = (rows: readonly { readonly body: string }[]): unknown[] =>
 
 describe("what a node says of itself", () => {
   it("[E64] feedback replaces the stored stage, progress and message and merges metrics and metadata; null removes an entry", async () => {
-    const { world: harness, say, state } = await startFixture();
-    await say({ stage: "one", progress: 0.2, message: "m", metrics: { a: 1 }, metadata: { owner: "x", gone: 1 } });
+    const { world: harness, sendFeedback, state } = await startFixture();
+    await sendFeedback({ stage: "one", progress: 0.2, message: "m", metrics: { a: 1 }, metadata: { owner: "x", gone: 1 } });
     await harness.advance(5);
 
-    await say({ stage: "two", metrics: { b: 2 }, metadata: { gone: null } });
+    await sendFeedback({ stage: "two", metrics: { b: 2 }, metadata: { gone: null } });
 
     expect((await state()).said).toEqual({
       stage: "two",
@@ -60,15 +60,15 @@ describe("what a node says of itself", () => {
   });
 
   it("[A372] log entries of feedback with progress or a message carry the current stage; entries with only metrics do not", async () => {
-    const { say, facts } = await startFixture();
-    await say({ progress: 0.1 });
-    await say({ stage: "one" });
-    await say({ progress: 0.2 });
-    await say({ message: "m" });
-    await say({ metrics: { a: 1 } });
+    const { sendFeedback, facts } = await startFixture();
+    await sendFeedback({ progress: 0.1 });
+    await sendFeedback({ stage: "one" });
+    await sendFeedback({ progress: 0.2 });
+    await sendFeedback({ message: "m" });
+    await sendFeedback({ metrics: { a: 1 } });
 
-    const told = (await facts()).map(({ stage, progress, message }) => ({ stage, progress, message }));
-    expect(told).toEqual([
+    const reported = (await facts()).map(({ stage, progress, message }) => ({ stage, progress, message }));
+    expect(reported).toEqual([
       { progress: 0.1 },
       { stage: "one" },
       { stage: "one", progress: 0.2 },
@@ -78,10 +78,10 @@ describe("what a node says of itself", () => {
   });
 
   it("[E65] feedback merges metadata.results into the partial results of its task, and metadata.summary as one of them", async () => {
-    const { say, state, facts } = await startFixture();
-    await say({ metadata: { results: { page: { url: "u", title: "t" }, n: 1 }, summary: "short" } });
+    const { sendFeedback, state, facts } = await startFixture();
+    await sendFeedback({ metadata: { results: { page: { url: "u", title: "t" }, n: 1 }, summary: "short" } });
 
-    await say({ metadata: { results: { page: { title: null }, n: 2 } } });
+    await sendFeedback({ metadata: { results: { page: { title: null }, n: 2 } } });
 
     expect((await state()).results).toEqual({ page: { url: "u" }, n: 2, summary: "short" });
     expect((await facts()).map(({ results }) => results)).toEqual([
@@ -92,10 +92,10 @@ describe("what a node says of itself", () => {
   });
 
   it("[E65] feedback results that would exceed the size limit are not stored, and the log entry marks them as dropped", async () => {
-    const { say, state, facts } = await startFixture();
-    await say({ metadata: { results: { small: 1 } } });
+    const { sendFeedback, state, facts } = await startFixture();
+    await sendFeedback({ metadata: { results: { small: 1 } } });
 
-    await say({ stage: "big", metadata: { results: { big: "x".repeat(256 * 1024) } } });
+    await sendFeedback({ stage: "big", metadata: { results: { big: "x".repeat(256 * 1024) } } });
 
     expect((await state()).results).toEqual({ small: 1 });
     expect((await facts()).at(-1)).toMatchObject({ stage: "big", resultsDropped: true });
@@ -103,8 +103,8 @@ describe("what a node says of itself", () => {
   });
 
   it("[E66] the result of a task replaces the partial results from feedback, and the last stage is not kept", async () => {
-    const { crew: worker, run, world: harness, say, state } = await startFixture();
-    await say({ stage: "streaming", progress: 0.9, metrics: { tokens: 7 }, metadata: { results: { part: 1 } } });
+    const { crew: worker, run, world: harness, sendFeedback, state } = await startFixture();
+    await sendFeedback({ stage: "streaming", progress: 0.9, metrics: { tokens: 7 }, metadata: { results: { part: 1 } } });
 
     await worker.succeed({ out: 1 });
 
@@ -117,10 +117,10 @@ describe("what a node says of itself", () => {
     const {
       crew: worker,
       world: harness,
-      say,
+      sendFeedback,
       state,
     } = await startFixture({ policy: { retry: { maxAttempts: 2, backoffMs: 0 } } });
-    await say({ stage: "streaming", metadata: { results: { part: 1 } } });
+    await sendFeedback({ stage: "streaming", metadata: { results: { part: 1 } } });
 
     await worker.error("E.RUNNER.FAILURE");
     await harness.settle();
@@ -132,9 +132,9 @@ describe("what a node says of itself", () => {
 
 describe("what a node prints", () => {
   it("[E67] output chunks are stored in rows of their own, numbered within the attempt, with the lines that begin in them", async () => {
-    const { say, facts, chunks } = await startFixture();
-    await say({ chunks: [{ channel: "stdout", index: 0, text: "one\ntwo" }] });
-    await say({
+    const { sendFeedback, facts, chunks } = await startFixture();
+    await sendFeedback({ chunks: [{ channel: "stdout", index: 0, text: "one\ntwo" }] });
+    await sendFeedback({
       chunks: [
         { channel: "stdout", index: 1, text: " and a half\nthree\n" },
         { channel: "custom", index: 2, data_base64: "AAE=", mime_type: "image/png" },
@@ -156,13 +156,13 @@ describe("what a node prints", () => {
   });
 
   it("[E67] a numbered output chunk is stored once however often it arrives; one without a number is appended", async () => {
-    const { say, chunks, facts } = await startFixture();
+    const { sendFeedback, chunks, facts } = await startFixture();
     const lines = ["a\n", "b\n", "c\n"].map((text, index) => ({ channel: "log", index, text }));
-    await say({ chunks: lines.slice(0, 2) });
-    await say({ chunks: lines });
-    await say({ chunks: lines });
+    await sendFeedback({ chunks: lines.slice(0, 2) });
+    await sendFeedback({ chunks: lines });
+    await sendFeedback({ chunks: lines });
 
-    await say({ chunks: [{ channel: "log", text: "d\n" }] });
+    await sendFeedback({ chunks: [{ channel: "log", text: "d\n" }] });
 
     expect(chunkTexts(await chunks())).toEqual(["a\n", "b\n", "c\n", "d\n"]);
     expect((await facts()).map(({ chunks }) => chunks)).toEqual([
@@ -174,10 +174,10 @@ describe("what a node prints", () => {
   });
 
   it("[E67] chunk indexes of the v1 dialect count per channel: chunks with the same index on two channels are both stored", async () => {
-    const { say, chunks } = await startFixture({}, "v1");
-    await say({ chunks: [{ channel: "stdout", index: 0, text: "out" }] });
+    const { sendFeedback, chunks } = await startFixture({}, "v1");
+    await sendFeedback({ chunks: [{ channel: "stdout", index: 0, text: "out" }] });
 
-    await say({ chunks: [{ channel: "stderr", index: 0, text: "err" }] });
+    await sendFeedback({ chunks: [{ channel: "stderr", index: 0, text: "err" }] });
 
     expect(chunkTexts(await chunks())).toEqual(["out", "err"]);
   });
@@ -202,13 +202,13 @@ describe("what a node prints", () => {
   });
 
   it("[E68] late feedback and output chunks are appended for a minute after a task has ended, and change nothing else", async () => {
-    const { world: harness, crew: worker, run, say, chunks, facts } = await startFixture();
-    await say({ chunks: [{ channel: "log", text: "a" }] });
+    const { world: harness, crew: worker, run, sendFeedback, chunks, facts } = await startFixture();
+    await sendFeedback({ chunks: [{ channel: "log", text: "a" }] });
     await worker.succeed({ out: 1 });
     const before = await findTaskAt(harness, run, "0");
 
-    await say({ stage: "late", chunks: [{ channel: "log", text: "b" }], metadata: { results: { out: 2 } } });
-    await say({ chunks: [{ channel: "log", text: "c" }] });
+    await sendFeedback({ stage: "late", chunks: [{ channel: "log", text: "b" }], metadata: { results: { out: 2 } } });
+    await sendFeedback({ chunks: [{ channel: "log", text: "c" }] });
 
     const { state: _, ...after } = await findTaskAt(harness, run, "0");
     const { state: __, ...ended } = before;
@@ -217,7 +217,7 @@ describe("what a node prints", () => {
     expect(chunkTexts(await chunks())).toEqual(["a", "b", "c"]);
     expect((await facts()).slice(1)).toMatchObject([{ stage: "late", isLate: true }, { isLate: true }]);
     harness.now += 60_001;
-    await expect(say({ chunks: [{ channel: "log", text: "d" }] })).resolves.toMatchObject({ applied: false });
+    await expect(sendFeedback({ chunks: [{ channel: "log", text: "d" }] })).resolves.toMatchObject({ applied: false });
   });
 
   it("[E67] many feedback reports of one task in one turn are all stored", async () => {

@@ -116,8 +116,8 @@ describe("chains whose callers and callees are at different engines", () => {
     ]);
     await cluster.passDiscoveryTime();
 
-    const heard = nextAnswers(west).filter(({ session }) => session === back.session);
-    expect(heard).toMatchObject([{ request: "q1", result: '{"out":3}' }]);
+    const answers = nextAnswers(west).filter(({ session }) => session === back.session);
+    expect(answers).toMatchObject([{ request: "q1", result: '{"out":3}' }]);
   });
 });
 
@@ -149,9 +149,9 @@ describe("steering from the other engine", () => {
     await Promise.all(orders.map((order) => east.ask(order)));
     await cluster.passDiscoveryTime();
     expect(await statuses()).toEqual(["sent", "sent"]);
-    const said = effectsOfType(west, "drain").map(({ on }) => on);
-    expect(said.at(-1)).toBe(false);
-    for (const on of said) await west.ask({ type: "worker.heard", tenant, worker, session, on });
+    const drains = effectsOfType(west, "drain").map(({ on }) => on);
+    expect(drains.at(-1)).toBe(false);
+    for (const on of drains) await west.ask({ type: "worker.heard", tenant, worker, session, on });
 
     expect(await statuses()).toEqual(["acked", "acked"]);
   });
@@ -205,14 +205,14 @@ describe("steering from the other engine", () => {
     const run = await east.startRun(buildChain(4, farPool));
     await cluster.passDiscoveryTime();
 
-    const said = await Promise.all([
+    const outcomes = await Promise.all([
       ...[east, west].map((one) => outcomeOf(one.ask(operatorCommand({ type: "run.skip", run, node: "0", reason: "both" })))),
       outcomeOf(western.succeed({ out: 1 }, lastDispatchFor(western, "0"))),
       ...[east, west].map((one) => outcomeOf(one.ask(operatorCommand({ type: "run.cancel", run, reason: "both" })))),
     ]);
     await cluster.passSeconds(2);
 
-    for (const word of said)
+    for (const outcome of outcomes)
       expect([
         "done",
         "E.TASK.ENDED",
@@ -220,7 +220,7 @@ describe("steering from the other engine", () => {
         "E.RUN.TERMINAL",
         "E.SESSION.STALE_BINDING",
         "E.RESULT.DUPLICATE",
-      ]).toContain(word);
+      ]).toContain(outcome);
     expect((await west.runDetail(run)).run).toMatchObject({ phase: "cancelled", open: 0 });
     expect(eastern.dispatchesSent).toEqual([]);
     expect(cluster.problems).toEqual([]);
@@ -234,10 +234,10 @@ describe("documents, letters and affinity of two engines", () => {
       outcomeOf(one.ask(operatorCommand({ type: "docs.write", puts: [{ collection: "view", name, rev, body }] })));
 
     for (let rev = 0; rev < 12; rev++) {
-      const said = await Promise.all(
+      const outcomes = await Promise.all(
         [east, west, east, west].map((one, at) => write(one, "shared", rev, JSON.stringify({ rev, at }))),
       );
-      expect(said.toSorted()).toEqual(["E.CONFLICT", "E.CONFLICT", "E.CONFLICT", "done"]);
+      expect(outcomes.toSorted()).toEqual(["E.CONFLICT", "E.CONFLICT", "E.CONFLICT", "done"]);
     }
 
     expect(await readDocument(east, "view", "shared")).toMatchObject({ rev: 12 });
@@ -257,8 +257,8 @@ describe("documents, letters and affinity of two engines", () => {
       );
 
     for (let round = 0; round < 8; round++) {
-      const said = await Promise.all([write(east, names, `e${round}`), write(west, names.toReversed(), `w${round}`)]);
-      expect(said).toEqual(["done", "done"]);
+      const outcomes = await Promise.all([write(east, names, `e${round}`), write(west, names.toReversed(), `w${round}`)]);
+      expect(outcomes).toEqual(["done", "done"]);
       const { items } = await east.store.page({ page: "doc", tenant: "t1", collection: "view", names });
       expect(new Set(items.map((item) => item?.body)).size).toBe(1);
     }
@@ -275,10 +275,10 @@ describe("documents, letters and affinity of two engines", () => {
         }),
       );
 
-    const said = await Promise.all([east, west, east, west].map(write));
+    const answers = await Promise.all([east, west, east, west].map(write));
 
-    expect(said).toMatchObject(said.map(() => ({ of: "docs", revs: [1] })));
-    expect(said.filter((one) => one.of === "docs" && !one.repeated)).toHaveLength(1);
+    expect(answers).toMatchObject(answers.map(() => ({ of: "docs", revs: [1] })));
+    expect(answers.filter((one) => one.of === "docs" && !one.repeated)).toHaveLength(1);
   });
 
   it("[E105] a task that fails for good leaves one dead letter, which the other engine can read and either engine remove once", async () => {
@@ -289,17 +289,17 @@ describe("documents, letters and affinity of two engines", () => {
     await cluster.passDiscoveryTime();
     const name = `${run}.0`;
 
-    const letter = await readDocument(east, "letter", name);
+    const deadLetter = await readDocument(east, "letter", name);
     const drop = (one: EngineHarness) =>
       outcomeOf(
         one.ask(
-          operatorCommand({ type: "docs.write", puts: [], drops: [{ collection: "letter", name, rev: letter?.rev ?? 0 }] }),
+          operatorCommand({ type: "docs.write", puts: [], drops: [{ collection: "letter", name, rev: deadLetter?.rev ?? 0 }] }),
         ),
       );
-    const said = await Promise.all([drop(east), drop(west)]);
+    const outcomes = await Promise.all([drop(east), drop(west)]);
 
-    expect(letter?.rev).toBe(1);
-    expect(said.toSorted()).toEqual(["E.CONFLICT", "done"]);
+    expect(deadLetter?.rev).toBe(1);
+    expect(outcomes.toSorted()).toEqual(["E.CONFLICT", "done"]);
     expect(await readDocument(west, "letter", name)).toBeNull();
   });
 

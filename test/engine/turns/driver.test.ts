@@ -315,7 +315,7 @@ describe("the checkers", () => {
       },
       mutant,
     );
-    const say = async (command: Command) => {
+    const push = async (command: Command) => {
       const ref = ++refs;
       words.set(ref, { command });
       killable.giveWork((engine) => engine.push([{ ref, command }]));
@@ -325,14 +325,14 @@ describe("the checkers", () => {
     await runPendingCallbacks();
     const who = { tenant: "t1", worker: "t1/w", session: "s" };
     const body = JSON.stringify(buildWorkflow([{}], []));
-    await say({ type: "worker.join", ...who, name: "w", boot: "b", about: describeWorker(), running: [] });
+    await push({ type: "worker.join", ...who, name: "w", boot: "b", about: describeWorker(), running: [] });
     const order = { by: "me", digest: sha256Digest(body), body, client: "c", priority: 5, timeoutMs: null, ask: null };
-    await say({ type: "run.start", tenant: "t1", ...order });
+    await push({ type: "run.start", tenant: "t1", ...order });
     time += defaultSettings.ackDeadlineMs + 1;
     killable.giveWork((engine) => engine.wake());
     await runPendingCallbacks();
     for (const { task, fence } of [...sent])
-      await say({ type: "task.result", ...who, task, fence, status: "succeeded", result: "{}", error: null, durationMs: 1 });
+      await push({ type: "task.result", ...who, task, fence, status: "succeeded", result: "{}", error: null, durationMs: 1 });
     const { items } = await reader.page({ page: "runs", tenant: "t1", limit: 9 });
     const details: RunDetail[] = [];
     for (const { id } of items) details.push((await reader.page({ page: "run", tenant: "t1", run: id })).detail as RunDetail);

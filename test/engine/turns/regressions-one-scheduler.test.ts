@@ -177,9 +177,9 @@ describe("runs that cannot be decided", () => {
     const after = await cluster.startEngine("r1");
     const back = await after.joinWorker("w", { slots: 3, boot: worker.boot, session: "w-back", running: [worker.lastDispatch] });
 
-    const heard = await outcomeOf(back.succeed({}, worker.lastDispatch));
+    const outcome = await outcomeOf(back.succeed({}, worker.lastDispatch));
 
-    expect(heard).toBe("done");
+    expect(outcome).toBe("done");
     expect((await after.runDetail(holder)).run.phase).toBe("succeeded");
     expect(back.lastDispatch.run).toBe(behind);
   });

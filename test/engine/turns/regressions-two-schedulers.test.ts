@@ -16,11 +16,11 @@ describe("rows that come on demand", () => {
     expect(worker.dispatchesSent).toHaveLength(slots);
     const granted = (await harness.runDetail(run)).tasks.map(({ id, fence }) => ({ id, fence }));
 
-    const heard = await outcomeOf(
+    const outcome = await outcomeOf(
       harness.joinWorker("w", { slots, boot: worker.boot, session: "w-back", running: worker.dispatchesSent }),
     );
 
-    expect(heard).toBe("done");
+    expect(outcome).toBe("done");
     expect((await harness.runDetail(run)).tasks).toMatchObject(granted.map((task) => ({ ...task, phase: "leased" })));
   });
 });

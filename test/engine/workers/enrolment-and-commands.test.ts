@@ -128,8 +128,8 @@ describe("commands for a worker", () => {
 
     expect(ordersSent(harness)).toMatchObject([{ order: { url } }]);
     const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100 });
-    const told = items.filter(({ type }) => type === "command.sent" || type === "audit.pkg.install");
-    expect(told.map(({ data }) => data["url"])).toEqual(["https://x.test/@scope/p.zip", "https://x.test/@scope/p.zip"]);
+    const facts = items.filter(({ type }) => type === "command.sent" || type === "audit.pkg.install");
+    expect(facts.map(({ data }) => data["url"])).toEqual(["https://x.test/@scope/p.zip", "https://x.test/@scope/p.zip"]);
     expect(JSON.stringify(items)).not.toContain("hidden");
   });
 
@@ -175,8 +175,15 @@ describe("commands for a worker", () => {
 
     expect(await readCommand(harness, "good")).toMatchObject({ status: "acked", endedAt: harness.now, details: { log: "x" } });
     expect(await readCommand(harness, "bad")).toMatchObject({ status: "failed" });
-    const said = (await harness.facts("t1", "worker/t1/w")).filter((type) => /^(command|worker.package)/.test(type));
-    expect(said).toEqual(["command.sent", "command.sent", "worker.package", "command.acked", "worker.package", "command.failed"]);
+    const types = (await harness.facts("t1", "worker/t1/w")).filter((type) => /^(command|worker.package)/.test(type));
+    expect(types).toEqual([
+      "command.sent",
+      "command.sent",
+      "worker.package",
+      "command.acked",
+      "worker.package",
+      "command.failed",
+    ]);
     expect((await refusalOf(harness.ask({ ...report("extra", "2.0.0", "installed"), session: "other" } as Command))).code).toBe(
       "E.SESSION.STALE_BINDING",
     );

@@ -224,8 +224,8 @@ describe("workers that come back", () => {
 
     await Promise.all(harness.askAll([join("s2"), join("s3")]));
 
-    const told = harness.effects.flatMap((effect) => (effect.type === "reset" ? [effect.session] : []));
-    expect(new Set(told)).toEqual(new Set([session, "s2"]));
+    const resetSessions = harness.effects.flatMap((effect) => (effect.type === "reset" ? [effect.session] : []));
+    expect(new Set(resetSessions)).toEqual(new Set([session, "s2"]));
   });
 
   it("[B15] results and heartbeats of a superseded session are refused", async () => {

@@ -17,14 +17,14 @@ async function millisUntilLost(harness: EngineHarness, worker: TestWorker): Prom
 describe("periods and leases", () => {
   it("[B30] the answer to a join contains the heartbeat period and lease of the worker's tenant and dialect", async () => {
     const harness = await new EngineHarness({ settings: { tenants } }).start();
-    const told = async (changes: Parameters<EngineHarness["joinWorker"]>[1]) => {
+    const joinAnswer = async (changes: Parameters<EngineHarness["joinWorker"]>[1]) => {
       await harness.joinWorker("w", changes);
       return harness.lastJoinAnswer;
     };
 
-    expect(await told({})).toMatchObject({ heartbeatMs: 10_000, leaseMs: 30_000 });
-    expect(await told({ tenant: "t2" })).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
-    expect(await told({ ...olderDialect, tenant: "t3" })).toMatchObject({ heartbeatMs: 35_000, leaseMs: 105_000 });
+    expect(await joinAnswer({})).toMatchObject({ heartbeatMs: 10_000, leaseMs: 30_000 });
+    expect(await joinAnswer({ tenant: "t2" })).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
+    expect(await joinAnswer({ ...olderDialect, tenant: "t3" })).toMatchObject({ heartbeatMs: 35_000, leaseMs: 105_000 });
   });
 
   it("[B30] the lease of a silent worker ends as its tenant and dialect set it, counted from its last heartbeat", async () => {

@@ -141,8 +141,8 @@ describe("what a worker announces", () => {
     async (_what, orders, first) => {
       const harness = await new EngineHarness().start();
       const worker = await harness.joinWorker("w", first);
-      const announce = (said: ReturnType<typeof describeWorker>) =>
-        harness.ask({ type: "worker.describe", tenant: "t1", worker: "t1/w", session: worker.session, about: said });
+      const announce = (about: ReturnType<typeof describeWorker>) =>
+        harness.ask({ type: "worker.describe", tenant: "t1", worker: "t1/w", session: worker.session, about });
       const ends = async () => [await commandStatus(harness, "c-0"), await commandStatus(harness, "c-1")];
       for (const [at, one] of orders.entries()) await harness.ask(orderCommand(`c-${at}`, one));
 

@@ -269,13 +269,13 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     await write("t1", "worker", "nobody");
 
     const words = { by: "ada", corr: "req-1", outcome: "E.RUN.ACTIVE", reason: "again" };
-    const told = async (tenant: string) =>
+    const auditEntries = async (tenant: string) =>
       (await harness.store.events({ tenant, after: 0, limit: 100, types: ["audit."] })).items;
-    expect(await told("t1")).toMatchObject([
+    expect(await auditEntries("t1")).toMatchObject([
       { subject: `run/${run}`, data: { ...words, targetType: "run", target: run } },
       { subject: `run/${run}`, data: { ...words, targetType: "task", target: `${run}.0` } },
     ]);
-    expect(await told("t2")).toEqual([]);
+    expect(await auditEntries("t2")).toEqual([]);
   });
 });
 

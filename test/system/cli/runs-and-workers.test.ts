@@ -87,12 +87,12 @@ describe("astra runs", () => {
     await api.waitForRunEnd(ref.runId);
 
     const end = await runAstra(["runs", "export", ref.runId, "--url", http]);
-    const said = lines(end.stdout);
+    const exported = lines(end.stdout);
 
     expect(end.code).toBe(0);
-    expect(said[0]).toMatchObject({ kind: "definition", runId: ref.runId, definition: { id: workflow.id } });
-    expect(said.at(-1)).toMatchObject({ kind: "run", isEnded: true, run: { runId: ref.runId, status: "succeeded" } });
-    const facts = said.slice(1, -1);
+    expect(exported[0]).toMatchObject({ kind: "definition", runId: ref.runId, definition: { id: workflow.id } });
+    expect(exported.at(-1)).toMatchObject({ kind: "run", isEnded: true, run: { runId: ref.runId, status: "succeeded" } });
+    const facts = exported.slice(1, -1);
     expect(facts.map((fact) => fact["type"])).toEqual((await api.listRunFacts(ref.runId)).map((fact) => fact.type));
     expect(facts[0]).toMatchObject({ kind: "fact", type: "run.created" });
     expect(facts.at(-1)).toMatchObject({ type: "run.succeeded" });

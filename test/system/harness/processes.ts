@@ -61,24 +61,24 @@ export function spawnAstra(args: readonly string[], env: Record<string, string> 
     stdio: ["pipe", "pipe", "pipe"],
   });
   child.stdin?.end(input ?? "");
-  const said = { out: "", err: "" };
+  const output = { out: "", err: "" };
   const ready = Promise.withResolvers<Record<string, unknown>>();
   ready.promise.catch(() => undefined); // not every test waits for it
   if (child.stdout) {
     createInterface({ input: child.stdout }).on("line", (line) => {
-      said.out += `${line}\n`;
+      output.out += `${line}\n`;
       if (line.startsWith("{") && line.includes(`"ready":true`)) ready.resolve(JSON.parse(line));
     });
   }
   child.stderr?.on("data", (bytes: Buffer) => {
-    said.err += bytes.toString("utf8");
+    output.err += bytes.toString("utf8");
   });
   let isEnded = false;
   const ended = new Promise<ProcessExit>((resolve) => {
     child.on("close", (code, signal) => {
       isEnded = true;
       running.delete(handle);
-      ready.reject(new Error(`astra ${args.join(" ")} ended (${signal ?? code}) before it was ready:\n${said.err}`));
+      ready.reject(new Error(`astra ${args.join(" ")} ended (${signal ?? code}) before it was ready:\n${output.err}`));
       resolve({ code, signal });
     });
   });
@@ -86,9 +86,9 @@ export function spawnAstra(args: readonly string[], env: Record<string, string> 
     pid: child.pid ?? -1,
     ended,
     hasEnded: () => isEnded,
-    ready: () => withTimeout(ready.promise, `the ready line of astra ${args[0]}`, () => said.err),
-    stdout: () => said.out,
-    stderr: () => said.err,
+    ready: () => withTimeout(ready.promise, `the ready line of astra ${args[0]}`, () => output.err),
+    stdout: () => output.out,
+    stderr: () => output.err,
     kill: (signal) => void child.kill(signal),
   };
   running.add(handle);

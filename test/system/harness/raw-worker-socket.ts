@@ -31,18 +31,18 @@ export async function openRawWorker(
 ): Promise<RawWorkerSocket> {
   const socket = new WebSocket(url, tls);
   const left: RawFrame[] = [];
-  const waiting: { type: string; resolve: (said: RawFrame) => void; reject: (why: Error) => void }[] = [];
+  const waiting: { type: string; resolve: (frame: RawFrame) => void; reject: (why: Error) => void }[] = [];
   let count = 0;
   let end: Error | null = null;
   socket.on("message", (data) => {
-    const said = JSON.parse(String(data)) as RawFrame;
-    const index = waiting.findIndex(({ type }) => type === said.type);
-    if (index < 0) left.push(said);
-    else waiting.splice(index, 1)[0]?.resolve(said);
+    const frame = JSON.parse(String(data)) as RawFrame;
+    const index = waiting.findIndex(({ type }) => type === frame.type);
+    if (index < 0) left.push(frame);
+    else waiting.splice(index, 1)[0]?.resolve(frame);
   });
   const closed = new Promise<number>((resolve) => {
     socket.on("close", (code) => {
-      end = new Error(`the socket was closed with ${code}; unheard: ${JSON.stringify(left)}`);
+      end = new Error(`the socket was closed with ${code}; not read: ${JSON.stringify(left)}`);
       for (const one of waiting.splice(0)) one.reject(end);
       resolve(code);
     });
@@ -69,12 +69,12 @@ export async function openRawWorker(
       socket.send(JSON.stringify(frame));
     },
     nextFrame(type) {
-      const index = left.findIndex((said) => said.type === type);
-      const said = index < 0 ? undefined : left.splice(index, 1)[0];
-      if (said !== undefined) return Promise.resolve(said);
+      const index = left.findIndex((frame) => frame.type === type);
+      const frame = index < 0 ? undefined : left.splice(index, 1)[0];
+      if (frame !== undefined) return Promise.resolve(frame);
       if (end !== null) return Promise.reject(end);
-      const heard = new Promise<RawFrame>((resolve, reject) => void waiting.push({ type, resolve, reject }));
-      return withTimeout(heard, `a frame ${type}`);
+      const pending = new Promise<RawFrame>((resolve, reject) => void waiting.push({ type, resolve, reject }));
+      return withTimeout(pending, `a frame ${type}`);
     },
     closed,
     isOpen: () => socket.readyState === WebSocket.OPEN,

@@ -29,9 +29,9 @@ it("[O62] an error from a first-generation worker fails only the node it is abou
     parallelWorkflow(["gate", { gate, text: "x" }], ["fail", { message: "no such table" }]),
     "thrown",
   );
-  const said = await api.startRun(parallelWorkflow(["refuse", { message: "not today" }]), "said");
+  const refused = await api.startRun(parallelWorkflow(["refuse", { message: "not today" }]), "said");
 
-  const [first, second] = [await api.waitForRunEnd(thrown.runId), await api.waitForRunEnd(said.runId)];
+  const [first, second] = [await api.waitForRunEnd(thrown.runId), await api.waitForRunEnd(refused.runId)];
   expect(first.status).toBe("failed");
   expect(first.nodes?.map(({ status, error }) => [status, error?.code])).toEqual([
     [expect.not.stringMatching("failed"), expect.not.stringMatching("E.RUNNER.FAILURE")],
@@ -66,8 +66,11 @@ it("[O62] a first-generation worker's call into a chain is answered, unknown fra
   });
   const odd = await api.startRun(parallelWorkflow(["babble", {}]), "odd");
   expect((await api.waitForRunEnd(odd.runId)).status).toBe("succeeded");
-  const told = await api.send("POST", "/api/v1/extensions/ext.vendor.acme.ask", { workerId: "old-1", payload: {} });
-  expect([told.status, await worker.waitForLine("ignored")]).toEqual([202, { said: "ignored", type: "ext.vendor.acme.ask" }]);
+  const response = await api.send("POST", "/api/v1/extensions/ext.vendor.acme.ask", { workerId: "old-1", payload: {} });
+  expect([response.status, await worker.waitForLine("ignored")]).toEqual([
+    202,
+    { event: "ignored", type: "ext.vendor.acme.ask" },
+  ]);
   const large = await api.startRun(parallelWorkflow(["upper", { text: "x".repeat(1_100_000) }]), "large");
   expect((await api.waitForRunEnd(large.runId)).nodes?.[0]?.error?.code).toBe("E.FRAME.TOO_LARGE");
 

@@ -152,7 +152,7 @@ export class FirstWorkerLink {
 
   #handleDisconnect(code: number, reason: string): void {
     this.#socket = null;
-    printLine({ said: "cut", code });
+    printLine({ event: "cut", code });
     if (code === 1012 || /service restart|Unknown session/.test(reason)) this.#session = null;
     this.#resends.cancel(({ number }) => number === null);
     this.#options.onDisconnect();
@@ -213,15 +213,15 @@ export class FirstWorkerLink {
       this.#resends.cancel(({ requestsAck: isAsked }) => !isAsked);
       this.#restart();
     }
-    printLine({ said: "accepted", greeting: this.#handshakeId, resumed: accept.resumed === true });
-    if (!this.#hasEverJoined) printLine({ ready: true, said: "ready" });
+    printLine({ event: "accepted", greeting: this.#handshakeId, resumed: accept.resumed === true });
+    if (!this.#hasEverJoined) printLine({ ready: true, event: "ready" });
     this.#hasEverJoined = true;
     this.#accepted();
   }
 
   /** Forgets the session, keeps its tasks, and dials at once. At the very beginning one more try is all there is. */
   #handleReset(code: string): void {
-    printLine({ said: "reset", code });
+    printLine({ event: "reset", code });
     if (!this.#hasEverJoined && ++this.#resets > 1) process.exit(1);
     const socket = this.#socket;
     this.#socket = null;
@@ -262,9 +262,9 @@ export class FirstWorkerLink {
         break;
       default:
         if (envelope.ack?.request === true) this.#ack(envelope);
-        return printLine({ said: "ignored", type: envelope.type });
+        return printLine({ event: "ignored", type: envelope.type });
     }
-    if (envelope.type === "control.drain") return printLine({ said: "draining" });
+    if (envelope.type === "control.drain") return printLine({ event: "draining" });
     if (envelope.type === "control.reset") return this.#handleReset(String(envelope.payload["code"]));
     if (envelope.type === "control.session.accept") return this.#handleAccept(read as SessionAcceptPayload);
     const ack = read as AckPayload;
@@ -285,7 +285,7 @@ export class FirstWorkerLink {
         return this.#options.onNextResponse(response);
       }
       default:
-        printLine({ said: "ignored", type: envelope.type });
+        printLine({ event: "ignored", type: envelope.type });
     }
   }
 

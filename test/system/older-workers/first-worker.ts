@@ -51,7 +51,7 @@ class FirstGenerationWorker {
       return this.#link.send("biz.exec.error", { code, message, context }, more);
     };
     if (this.#running.has(key)) {
-      printLine({ said: "still", task: task_id });
+      printLine({ event: "still", task: task_id });
       return void (await fail("E.CMD.CONCURRENCY_VIOLATION", `concurrency key ${key} is held`, "worker.concurrency"));
     }
     const stop = new AbortController();
@@ -70,13 +70,13 @@ class FirstGenerationWorker {
       if (await this.#link.send("biz.exec.result", { run_id, task_id, status, result, duration_ms, metadata }, more)) return;
       // What it does about a result that could not be sent cannot be sent either: two numbers are gone.
       await fail("E.RUNNER.FAILURE", "the result could not be sent", "worker.runner");
-      printLine({ said: "lost", task: task_id });
+      printLine({ event: "lost", task: task_id });
     } catch (problem) {
       const isCancelled = stop.signal.aborted || problem === cancelled;
       const message = problem instanceof Error ? problem.message : String(problem);
       const code = isCancelled ? "E.RUNNER.CANCELLED" : "E.RUNNER.FAILURE";
       if (!(await fail(code, isCancelled ? cancelled.message : message, "worker.runner")))
-        printLine({ said: "lost", task: task_id });
+        printLine({ event: "lost", task: task_id });
     } finally {
       this.#running.delete(key);
     }

@@ -70,10 +70,10 @@ export async function executeJob(journal: string, nodeType: string, job: StandIn
   const handler = handlers[nodeType];
   if (handler === undefined) throw new Error(`no handler for ${nodeType}`);
   note("start");
-  printLine({ said: "started", task: job.task });
+  printLine({ event: "started", task: job.task });
   const { status, ...result } = await handler(job);
   note("end");
-  printLine({ said: "ended", task: job.task });
+  printLine({ event: "ended", task: job.task });
   return { status: status === "failed" ? "FAILED" : "SUCCEEDED", result };
 }
 

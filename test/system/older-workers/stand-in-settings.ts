@@ -44,16 +44,16 @@ export function readStandInSettings(env: Readonly<Record<string, string | undefi
 
 /** A line on stdout. `ready` is the first of a life; the others come as often as what they tell of. */
 export type StandInLine =
-  | { readonly ready: true; readonly said: "ready" }
+  | { readonly ready: true; readonly event: "ready" }
   /** A session: `greeting` is the id of the frame that asked for it. */
-  | { readonly said: "accepted"; readonly greeting: string; readonly resumed: boolean }
-  | { readonly said: "reset"; readonly code: string }
-  | { readonly said: "cut"; readonly code: number }
-  | { readonly said: "started" | "ended" | "still"; readonly task: string }
+  | { readonly event: "accepted"; readonly greeting: string; readonly resumed: boolean }
+  | { readonly event: "reset"; readonly code: string }
+  | { readonly event: "cut"; readonly code: number }
+  | { readonly event: "started" | "ended" | "still"; readonly task: string }
   /** An outcome that could not be sent, and is gone with its number. */
-  | { readonly said: "lost"; readonly task: string }
-  | { readonly said: "draining" }
-  | { readonly said: "ignored"; readonly type: string };
+  | { readonly event: "lost"; readonly task: string }
+  | { readonly event: "draining" }
+  | { readonly event: "ignored"; readonly type: string };
 
 export function printLine(line: StandInLine): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);

@@ -30,14 +30,14 @@ export interface StandInOptions {
   readonly folder?: string;
 }
 
-type StandInLineOf<S extends StandInLine["said"]> = Extract<StandInLine, { said: S }>;
+type StandInLineOf<S extends StandInLine["event"]> = Extract<StandInLine, { event: S }>;
 
 export interface StandIn {
   readonly folder: string;
   readonly ended: Promise<ProcessExit>;
-  lines<S extends StandInLine["said"]>(said: S): StandInLineOf<S>[];
+  lines<S extends StandInLine["event"]>(event: S): StandInLineOf<S>[];
   /** The nth line of that kind, from 1. */
-  waitForLine<S extends StandInLine["said"]>(said: S, nth?: number): Promise<StandInLineOf<S>>;
+  waitForLine<S extends StandInLine["event"]>(event: S, nth?: number): Promise<StandInLineOf<S>>;
   /** Frames that it could not read; there must be none. */
   droppedFrames(): string[];
   kill(signal: NodeJS.Signals): void;
@@ -69,9 +69,9 @@ export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn 
   };
   const child = spawn(process.execPath, [programs[dialect]], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
-  const said: StandInLine[] = [];
+  const printed: StandInLine[] = [];
   let problems = "";
-  createInterface({ input: child.stdout }).on("line", (line) => said.push(JSON.parse(line) as StandInLine));
+  createInterface({ input: child.stdout }).on("line", (line) => printed.push(JSON.parse(line) as StandInLine));
   child.stderr.on("data", (bytes: Buffer) => {
     problems += String(bytes);
   });
@@ -81,15 +81,15 @@ export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn 
       resolve({ code, signal });
     });
   });
-  const lines = <S extends StandInLine["said"]>(what: S): StandInLineOf<S>[] =>
-    said.filter((line): line is StandInLineOf<S> => line.said === what);
+  const lines = <S extends StandInLine["event"]>(what: S): StandInLineOf<S>[] =>
+    printed.filter((line): line is StandInLineOf<S> => line.event === what);
   return {
     folder,
     ended,
     lines,
     waitForLine: (what, nth = 1) =>
       pollUntil(`line ${nth} "${what}" of ${name}`, async () => lines(what)[nth - 1]).catch((cause: unknown) => {
-        throw new Error(`${name} said ${JSON.stringify(said)}\n${problems}`, { cause });
+        throw new Error(`${name} printed ${JSON.stringify(printed)}\n${problems}`, { cause });
       }),
     droppedFrames: () => problems.split("\n").filter((line) => line.startsWith("dropped:")),
     kill: (signal) => void child.kill(signal),

@@ -37,7 +37,7 @@ class V1Worker {
     this.#socket.on("open", () => this.#sendHandshake());
     this.#socket.on("message", (data) => this.#handleMessage(String(data)));
     this.#socket.on("close", (code) => {
-      printLine({ said: "cut", code });
+      printLine({ event: "cut", code });
       process.exit(1);
     });
     setInterval(() => this.#socket.ping(), pingMs);
@@ -48,7 +48,7 @@ class V1Worker {
     const { token, instance, hostname, slots } = this.#settings;
     const worker = { id: instance, version: "0.0.9", hostname };
     this.#sendTracked("handshake", { protocol: 1, auth: { mode: "token", token }, worker });
-    this.#sendTracked("register", registrationPayload(slots), () => printLine({ ready: true, said: "ready" }));
+    this.#sendTracked("register", registrationPayload(slots), () => printLine({ ready: true, event: "ready" }));
     this.#sendHeartbeat();
   }
 
@@ -72,13 +72,13 @@ class V1Worker {
       case "cmd.dispatch":
         return void this.#runDispatch(envelope, payload as unknown as DispatchPayload);
       case "cmd.drain":
-        return printLine({ said: "draining" });
+        return printLine({ event: "draining" });
       case "middleware.next_response":
         return this.#nextRequests.get(String(envelope.payload["requestId"]))?.(payload as unknown as NextResponsePayload);
       case "error":
-        return printLine({ said: "reset", code: String(envelope.payload["code"]) });
+        return printLine({ event: "reset", code: String(envelope.payload["code"]) });
       default:
-        return printLine({ said: "ignored", type: envelope.type });
+        return printLine({ event: "ignored", type: envelope.type });
     }
   }
 
@@ -93,7 +93,7 @@ class V1Worker {
         more,
       );
     if (this.#running.has(key)) {
-      printLine({ said: "still", task: task_id });
+      printLine({ event: "still", task: task_id });
       return fail("E.CMD.CONCURRENCY_VIOLATION", `concurrency key ${key} is held`, "worker.concurrency");
     }
     this.#running.add(key);

@@ -86,9 +86,9 @@ describe("a secret that is granted to a package", () => {
     // The resource itself is kept, as bytes, in a folder of its own.
     const files = [...filesContaining(dataDir, secret), ...filesContaining(workerDir, secret)];
     expect(files.map((path) => path.split("/")[0])).toEqual(["blobs"]);
-    const said = [scheduler, worker].map((process) => process.stdout() + process.stderr());
-    expect(said.join("")).toContain('"msg":"frame.out"');
-    expect(said.filter((log) => log.includes(secret))).toEqual([]);
+    const output = [scheduler, worker].map((process) => process.stdout() + process.stderr());
+    expect(output.join("")).toContain('"msg":"frame.out"');
+    expect(output.filter((log) => log.includes(secret))).toEqual([]);
   });
 
   it("[A241] a secret granted to one workflow serves only its runs, not a definition that claims its id, and none once the grant is revoked", async () => {

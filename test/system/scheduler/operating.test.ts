@@ -137,13 +137,13 @@ it("[A20] a vendor frame reaches a worker's package and the answer reaches the r
     () => reader.text,
   );
 
-  const told = await api.send("POST", "/api/v1/extensions/ext.vendor.greeter.ask", {
+  const response = await api.send("POST", "/api/v1/extensions/ext.vendor.greeter.ask", {
     workerId: instance,
     payload: { name: "Ann" },
   });
 
-  expect(told.status).toBe(202);
-  const { id } = (await told.json()) as { id: string };
+  expect(response.status).toBe(202);
+  const { id } = (await response.json()) as { id: string };
   await withTimeout(
     reader.readUntil(({ text }) => text.includes(id)),
     "the worker's answer",

@@ -191,20 +191,20 @@ describe("workers with certificates", () => {
       "no name": authority.sign("w-1", { ...worker, names: [] }),
     };
 
-    const said: Record<string, unknown> = {};
+    const codes: Record<string, unknown> = {};
     for (const [what, pair] of Object.entries(bad)) {
       for (const auth of [byCertificate, byToken]) {
         const socket = await dial(pair);
         sendHandshake(socket, auth);
-        said[`${what}, ${auth.mode}`] = await refusalCodeOf(socket);
+        codes[`${what}, ${auth.mode}`] = await refusalCodeOf(socket);
       }
     }
     const good = await handshakeAndRegister(await dial(authority.sign("w-1", worker)), byCertificate);
     const ofTenant = authority.sign("any", { ...worker, names: [spiffeName("tenant/default")] });
     const second = await handshakeAndRegister(await dial(ofTenant, "w-2"), byCertificate, "w-2");
 
-    expect(new Set(Object.values(said))).toEqual(new Set(["E.AUTH.MTLS_REQUIRED"]));
-    expect(Object.keys(said)).toHaveLength(18);
+    expect(new Set(Object.values(codes))).toEqual(new Set(["E.AUTH.MTLS_REQUIRED"]));
+    expect(Object.keys(codes)).toHaveLength(18);
     expect([good.payload["worker_instance_id"], second.payload["worker_instance_id"]]).toEqual(["w-1", "w-2"]);
     const thief = await dial(authority.sign("w-1", worker), "w-3");
     sendHandshake(thief, byCertificate, "w-3");

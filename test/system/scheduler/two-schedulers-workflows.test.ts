@@ -37,7 +37,7 @@ async function readEventsUntil(
   http: string,
   query: string,
   after: string | null,
-  isEnough: (told: readonly ReceivedEvent[]) => boolean,
+  isEnough: (events: readonly ReceivedEvent[]) => boolean,
 ) {
   const response = await fetch(`${http}/api/v1/events?${query}`, {
     headers: { authorization: "Bearer dev-token", ...(after !== null && { "last-event-id": after }) },
@@ -45,24 +45,24 @@ async function readEventsUntil(
   });
   if (response.status !== 200) throw new Error(`/events answered ${response.status}`);
   const reader = new SseTestReader(response.body);
-  const told: ReceivedEvent[] = [];
+  const events: ReceivedEvent[] = [];
   let known = 0;
   // Stops exactly at the event that is enough, even if later ones have arrived with it.
   const isDone = () => {
     for (const { id, type, data } of reader.events.slice(known)) {
       known += 1;
-      if (data !== null) told.push({ id: id ?? "", type: type ?? "", data });
-      if (isEnough(told)) return true;
+      if (data !== null) events.push({ id: id ?? "", type: type ?? "", data });
+      if (isEnough(events)) return true;
     }
     return false;
   };
-  if (!(await reader.readUntil(isDone))) throw new Error(`the stream of ${http} ended after ${told.length} events`);
+  if (!(await reader.readUntil(isDone))) throw new Error(`the stream of ${http} ended after ${events.length} events`);
   await reader.close();
-  return told;
+  return events;
 }
 
-const hasRunEnded = (told: readonly ReceivedEvent[]): boolean =>
-  told.some(({ type, data }) => type === "run.status" && /"(succeeded|failed|cancelled)"/.test(data));
+const hasRunEnded = (events: readonly ReceivedEvent[]): boolean =>
+  events.some(({ type, data }) => type === "run.status" && /"(succeeded|failed|cancelled)"/.test(data));
 
 describe("workflows on two schedulers", () => {
   it("[O90] a run started at one scheduler has the same events, order and ids at the other, also for a reader that switches between them", async () => {
@@ -80,19 +80,19 @@ describe("workflows on two schedulers", () => {
         if (hasRunEnded(pieces)) break;
         const isLast = at === west && pieces.length > 8;
         pieces.push(
-          ...(await readEventsUntil(at.http, query, last, (told) => hasRunEnded(told) || (!isLast && told.length >= 3))),
+          ...(await readEventsUntil(at.http, query, last, (events) => hasRunEnded(events) || (!isLast && events.length >= 3))),
         );
       }
       if (!hasRunEnded(pieces)) pieces.push(...(await readEventsUntil(east.http, query, pieces.at(-1)?.id ?? "0", hasRunEnded)));
-      const told = await whole;
+      const events = await whole;
 
       expect((await atWest.waitForRunEnd(runId)).status).toBe("succeeded");
-      const ids = told.map(({ id }) => id);
+      const ids = events.map(({ id }) => id);
       expect(new Set(ids).size).toBe(ids.length);
       const stable = ({ id, type }: ReceivedEvent) => `${id} ${type}`;
-      const lastId = told.at(-1)?.id;
+      const lastId = events.at(-1)?.id;
       const upTo = (list: readonly ReceivedEvent[]) => list.slice(0, list.findIndex(({ id }) => id === lastId) + 1).map(stable);
-      expect(upTo(pieces)).toEqual(upTo(told));
+      expect(upTo(pieces)).toEqual(upTo(events));
       expect(await atWest.getRun(runId)).toMatchObject({ ...(await atEast.getRun(runId)), asOf: expect.anything() });
     }
   });
