@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 const astraCli = fileURLToPath(new URL("../../apps/cli/bin/astra.mjs", import.meta.url));
 const examplePackages = fileURLToPath(new URL("../../examples/packages", import.meta.url));
 
-/** How long a child may take to say that it is ready, and to end. */
+/** How long a child may take to report that it is ready, and to end. */
 const readyMs = 30_000;
 const endMs = 15_000;
 /** The kernel counts processor time in these, on every Linux that Node runs on. */
@@ -35,7 +35,7 @@ export function startProgram(
   return { name, process: child, pid: child.pid };
 }
 
-/** The first line that says it is ready, as data. */
+/** The line that reports that it is ready, as data. */
 export function waitUntilReady<T>(program: ChildProgram): Promise<T> {
   return withTimeout(program, readyMs, (resolve) => {
     if (program.process.stdout === null) return;

@@ -23,7 +23,7 @@ export interface RoundStatistics {
   readonly max: number;
 }
 
-/** What a line for people says of some rounds, as data. */
+/** What a printed line contains about some rounds, as data. */
 export const roundStatistics = (values: readonly number[]): RoundStatistics => ({
   median: median(values),
   min: Math.min(...values),
@@ -38,7 +38,7 @@ export const percentiles = (values: readonly number[]): { readonly p50: number; 
 
 const recordedFigures: Record<string, unknown[]> = {};
 
-/** Beside the line that says it; what is noted again under one name is one more of its kind. */
+/** Recorded beside its printed line; a second record under one name is one more of its kind. */
 export function recordFigures(name: string, figures: Readonly<Record<string, unknown>>): void {
   (recordedFigures[name] ??= []).push(figures);
 }

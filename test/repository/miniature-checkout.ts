@@ -23,7 +23,7 @@ export interface ScriptExit {
 const lock = '{ "packages": {} }\n';
 const lockDigest = createHash("sha256").update(lock).digest("hex");
 
-/** npm that does what it is told by a file: it notes its words and ends with the code in `npm-code`. */
+/** npm controlled by a file: it prints its arguments and ends with the code in `npm-code`. */
 const fakeNpm = `#!/bin/sh
 echo "npm was called with: $*"
 mkdir -p node_modules/.bin

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { readText, repositoryRoot } from "../../scripts/repository-files.ts";
 import { createCheckout, startScript, waitForEnd, waitForOutput } from "./miniature-checkout.ts";
 
-/** Says what it was given, then counts wishes to stop: a moment after the first it ends with their number. */
+/** Prints that it is up, then counts signals to stop: a moment after the first it ends with their number. */
 const programThatWaits = `
   let wishes = 0;
   const count = () => { if (wishes++ === 0) setTimeout(() => process.exit(40 + wishes), 300); };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createCheckout, startScript, waitForEnd } from "./miniature-checkout.ts";
 
-/** A vitest that reports what it is told to. */
+/** A vitest that reports what the test gives it. */
 const fakeVitest = (counts: unknown, code: number) => `
 import { writeFileSync } from "node:fs";
 console.log("vitest " + process.argv.slice(2).join(" "));

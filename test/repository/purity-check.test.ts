@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { checkPurity } from "../../scripts/checks/purity.ts";
 import { writeTemporaryTree } from "./temporary-tree.ts";
 
-/** What the check says about one file; the sentence without its place. */
+/** What the check reports on one file; the sentence without its place. */
 const checkSource = (source: string, file = "packages/engine/src/core/a.ts") =>
   checkPurity(writeTemporaryTree({ [file]: source })).map((problem) => problem.replace(`${file}:`, ""));
 

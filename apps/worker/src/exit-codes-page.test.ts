@@ -1,4 +1,4 @@
-// docs/guides/workers.md tells operators what the exit codes of a worker mean: it must say what the table says.
+// docs/guides/workers.md explains the exit codes of a worker to operators: it must agree with the table.
 import { readFileSync } from "node:fs";
 import { exitCodes, exitMeanings } from "@astraflow/protocol";
 import { expect, it } from "vitest";

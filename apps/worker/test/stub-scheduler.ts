@@ -45,7 +45,7 @@ export class StubScheduler {
         rest = this.#readMessages(Buffer.concat([rest, bytes]), socket);
       });
       socket.on("error", () => socket.destroy());
-      // A worker that was killed says no goodbye.
+      // A worker that was killed sends no close frame.
       socket.on("end", () => socket.destroy());
     });
   }

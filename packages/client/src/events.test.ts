@@ -8,7 +8,7 @@ const event = (id: string, type = "run.status"): string =>
 const fault = (error: string, id = ""): string =>
   `${id === "" ? "" : `id: ${id}\n`}event: stream.error\ndata: ${JSON.stringify({ error, message: "m" })}\n\n`;
 
-/** Connections that say these words and break off. */
+/** Connections that send these texts and break off. */
 function clientWithStreams(...streams: (string | Response)[]): {
   client: Client;
   cursors: (string | undefined)[];

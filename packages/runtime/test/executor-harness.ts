@@ -1,4 +1,4 @@
-// An executor with one handler and nothing real around it but a folder: what it says is written down, its timers wait to be called.
+// An executor with one handler and nothing real around it but a folder: what it sends is recorded, its timers wait to be called.
 
 import { mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";

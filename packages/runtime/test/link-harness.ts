@@ -31,7 +31,7 @@ export interface LinkHarnessOptions {
   readonly durableOutbox?: DurableOutbox;
 }
 
-/** An outbox on a disk that syncs when it is told to. */
+/** An outbox on a disk that syncs when the test lets it. */
 export class InMemoryDurableOutbox implements DurableOutbox {
   isHealthy = true;
   /** What survives the process. */

@@ -1,4 +1,4 @@
-// A scheduler in a few lines, for tests over real sockets: it says what the test tells it to, and lets the test wait for frames.
+// A scheduler in a few lines, for tests over real sockets: it sends what the test gives it, and lets the test wait for frames.
 
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -20,7 +20,7 @@ export class ScriptedScheduler {
   /** Close codes of the connections that have ended. */
   readonly closeCodes: number[] = [];
   connections = 0;
-  /** Whether heartbeats and words of the worker are acked without being told to. */
+  /** Whether heartbeats and reports of the worker are acked without the test asking for it. */
   isAcking = true;
   /** A scheduler without memory: every session that would go on is refused, and the worker has to register. */
   isRefusingResume = true;

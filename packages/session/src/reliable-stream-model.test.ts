@@ -8,7 +8,7 @@ import { command, frame, labelsOf, openStream, type TestItem, type TestStream, t
 const windows = fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 1_024 }));
 const bytes = fc.integer({ min: 1, max: 60 });
 
-/** What the stream did, and what the model says it should have done. */
+/** What the stream did, and what the model did. */
 type Pair = readonly [got: unknown, wanted: unknown];
 type SendAct = (stream: TestStream, model: SendWindowModel) => Pair;
 type ReceiveAct = (stream: TestStream, model: ReceiveWindowModel) => Pair;

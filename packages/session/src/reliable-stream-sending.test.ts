@@ -299,7 +299,7 @@ describe("frames that nobody acks", () => {
     const again = stream.resendAll(10, () => 0.5);
     expect([again.verdict, ...labels(again)]).toEqual(["alive", "a", "c", "d"]);
     expect(stream.nextTimeoutAt).toBe(410);
-    // Said of every frame behind the missing one: once is enough.
+    // Reported for every frame behind the missing one: resending once is enough.
     expect(stream.resendAll(209, () => 0.5)).toEqual({ resend: [], verdict: "alive" });
     for (let now = 210; now < 1_000; now += 200) expect(stream.resendAll(now, () => 0.5).resend).toHaveLength(3);
 

@@ -10,7 +10,7 @@ import { PostgresEngineCluster } from "../harness/postgres-engine-cluster.ts";
 import { CommandFuzz, findCommandProblems } from "./command-fuzz.ts";
 
 const names = ["r1", "r2", "r3"];
-/** Few letters a turn, so that some are heard late. */
+/** Few messages per turn, so that some are processed late. */
 const settings = { mailMax: 2, turnsInFlight: 3 };
 const seeds = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
 

@@ -13,14 +13,14 @@ const rethrowUnlessRefused = (why: unknown): void => {
   if (!(why as FaultData).code.startsWith("E.")) throw why;
 };
 
-/** The worker and the doors of its sessions: what it was told in the session it has, and what it answers. */
+/** The worker and the doors of its sessions: what it received in its current session, and what it answers. */
 class FuzzedWorkerSession {
   readonly #dice: FuzzRandom;
   engine: EngineHarness | null = null;
   session = "";
   boot = "boot-0";
   isAttached = false;
-  /** What a worker says before it is accepted waits at the door. */
+  /** What a worker sends before it is accepted waits at the door. */
   isLive = false;
   readonly packages = new Map<string, string>();
   /** Commands this session was given and has not carried out; those it ever was given. */
@@ -89,7 +89,7 @@ class FuzzedWorkerSession {
       () => true,
       () => false,
     );
-    // A join that was overtaken by another has no say any more.
+    // A join that was overtaken by another changes nothing.
     if (this.#joins !== join) return;
     this.isLive = isTaken && this.isAttached;
     if (isTaken) return;
@@ -104,7 +104,7 @@ class FuzzedWorkerSession {
     return this.#send({ type: "worker.leave", tenant: "t1", worker: "t1/w", session: this.session, reason: "gone" });
   }
 
-  /** Carries out or refuses the next command, or says that it heard of a drain. */
+  /** Carries out or refuses the next command, or acks a drain. */
   async answerNext(): Promise<boolean> {
     if (!this.isAttached || !this.isLive) return false;
     const to = { tenant: "t1", worker: "t1/w", session: this.session } as const;
@@ -252,7 +252,7 @@ export class CommandFuzz {
     return await answer;
   }
 
-  /** The worker comes to rest where it is and answers whatever it was told. */
+  /** The worker keeps its session and answers everything that it received. */
   async #finishPending(): Promise<void> {
     const { session } = this;
     await this.#waitForAnswers();
@@ -301,7 +301,7 @@ export async function findCommandProblems(fuzz: CommandFuzz): Promise<string[]> 
     fuzz.acceptedCommands.includes(id) ? [] : [`${id} ended and was not taken`],
   );
   const unlogged = fuzz.acceptedCommands.flatMap((id) => (id in ends ? [] : [`the log does not contain the end of ${id}`]));
-  // Joins may overtake each other: a process that was followed already is refused as a clone, and that is said.
+  // Joins may overtake each other: a process that was already superseded is refused as a clone, and that is reported.
   const problems = fuzz.engines.flatMap((engine) => engine.problems).filter(({ code }) => code !== "E.SESSION.DENIED");
   return [...open, ...twice, ...strange, ...unlogged, ...problems.map(({ message }) => message)];
 }

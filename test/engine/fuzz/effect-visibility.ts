@@ -13,7 +13,7 @@ export interface PendingCommand {
   answers: number;
 }
 
-/** What is wrong with saying this now, or null. `word` is the command that an answer is for. */
+/** What is wrong with sending this effect now, or null. `word` is the command that an answer is for. */
 export async function visibilityProblem(
   reader: StoreReader,
   effect: Effect,

@@ -213,7 +213,7 @@ export class EngineFuzz implements EngineEnvironment, FuzzWorkerLink {
   receiveEffects(from: KillableEngine, effects: readonly Effect[]): void {
     for (const effect of effects) {
       const word = effect.type === "answer" ? this.#pendingCommands.get(effect.ref) : undefined;
-      // Asked before anything else runs: what is said must be visible by now.
+      // Checked before anything else runs: what an effect reports must be visible by now.
       this.#visibilityChecks.push(visibilityProblem(this.#reader, effect, word));
       if (effect.type === "answer") {
         if (word === undefined || word.engine !== from || ++word.answers > 1)

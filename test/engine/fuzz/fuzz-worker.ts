@@ -81,7 +81,7 @@ export class FuzzWorker {
   readonly #lostDispatches = new Map<string, AttemptRef>();
   /** Tasks that were granted to it again while it ran them. */
   readonly #grantedAgain = new Set<string>();
-  /** Attempts that were its own once: material for late words. */
+  /** Attempts that were its own once: material for late reports. */
   readonly #formerAttempts: AttemptRef[] = [];
   /** Connections it gave up without the scheduler's noticing. */
   readonly #abandonedSessions: { home: KillableEngine; session: string }[] = [];
@@ -117,7 +117,7 @@ export class FuzzWorker {
   receiveStop(from: KillableEngine, session: string, one: AttemptRef): void {
     if (session !== this.session || from !== this.engine) return;
     if (this.#lostDispatches.get(one.task)?.fence === one.fence) this.#lostDispatches.delete(one.task);
-    // The older dialects cannot be told.
+    // The older dialects have no frame for it.
     if (!this.#isOlderDialect && this.#held.get(one.task)?.fence === one.fence) this.#forgetAttempt(one.task);
   }
 
@@ -125,12 +125,12 @@ export class FuzzWorker {
     return this.about.dialect === "first";
   }
 
-  /** The door closes the socket and says so to the engine. */
+  /** The door closes the socket and reports that to the engine. */
   receiveReset(from: KillableEngine, session: string): void {
     if (session === this.session && from === this.engine) this.disconnect();
   }
 
-  /** Its scheduler died: the connection is gone and nobody is told. */
+  /** Its scheduler died: the connection is gone and no engine is notified. */
   loseConnection(killable: KillableEngine): void {
     if (this.engine !== killable) return;
     this.engine = null;
@@ -169,7 +169,7 @@ export class FuzzWorker {
     this.#sendHeartbeat(killable, session, true, this.#inventory());
   }
 
-  /** A heartbeat that is refused tells the worker that its session is over. */
+  /** A worker whose heartbeat is refused ends its session. */
   #sendHeartbeat(
     killable: KillableEngine,
     session: string,
@@ -229,7 +229,7 @@ export class FuzzWorker {
     }
   }
 
-  /** Moods about an attempt it holds. */
+  /** Performs an action on an attempt that it holds. */
   #performOnAttempt(killable: KillableEngine, session: string, action: AttemptAction, attempt: FuzzAttempt): void {
     const about = { session, task: attempt.task, fence: attempt.fence };
     switch (action) {
@@ -282,7 +282,7 @@ export class FuzzWorker {
       if (fault !== null) this.loseConnection(killable);
       else this.#isNewProcess = false;
     });
-    // Frames may follow the answer in the same breath, so the session listens from now on.
+    // Frames may follow the answer at once, so the session receives from now on.
     this.session = session;
   }
 
@@ -356,10 +356,10 @@ export class FuzzWorker {
     );
   }
 
-  /** A word that was taken or refused for good is done with; one that could not be stored ends the session and comes again. */
+  /** A report that was accepted or refused for good is done with; one that could not be stored ends the session and is sent again. */
   #onAttemptAnswer(attempt: FuzzAttempt): (fault: FaultData | null) => void {
     const isDoubled = this.#grantedAgain.has(attempt.task);
-    // An older dialect keeps no outcome: what it has said once is over for it, heard or not.
+    // An older dialect keeps no outcome: it sends each one once and forgets it, received or not.
     if (this.#isOlderDialect) this.#forgetAttempt(attempt.task);
     return (fault) => {
       if (fault === null && isDoubled) this.#link.occurrences.add("older outcome");

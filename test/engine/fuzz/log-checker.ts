@@ -35,7 +35,7 @@ export class LogChecker {
   readonly #tasks = new Map<string, ReplayedTask>();
   readonly #workerPhases = new Map<string, "online" | "away" | "lost">();
   readonly #draining = new Set<string>();
-  /** Workers short of memory, and the process that said so: another one starts afresh. */
+  /** Workers short of memory, with the process that reported it: another process starts afresh. */
   readonly #pressured = new Set<string>();
   readonly #boots = new Map<string, unknown>();
   /** Grants of the turn that is being read, by task. */
@@ -118,7 +118,7 @@ export class LogChecker {
     if (task === undefined) this.#tasks.set(id, (task = { id, run: runId, fence: 0, worker: null, end: null }));
     if (task.run !== runId) return `task ${id} belongs to run ${task.run}`;
     if (task.end !== null) return `task ${id} had ended (${task.end})`;
-    // Its failure follows, as its last word.
+    // Its failure follows, as its last fact.
     if (type === "task.dead") return null;
     if (type === "task.granted") return this.#applyGrant(run, task, fence, String(data["worker"]));
     if (type === "task.requeued") {

@@ -1,5 +1,5 @@
-// Random workflows of nested containers on engines that die in the middle of turns, before a commit or after it and before anybody heard:
-// the next engine on the same store brings each run to the end that the rules say.
+// Random workflows of nested containers on engines that die in the middle of turns, before a commit or after it and before any answer:
+// the next engine on the same store brings each run to the end that the rules give.
 import type { Store, TurnTransaction } from "@astraflow/engine";
 import { MemoryCluster } from "@astraflow/store";
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// Random workflows of nested containers through the real driver, compared with what the rules alone say: with nothing amiss, with failures,
+// Random workflows of nested containers through the real driver, compared with what the rules alone give: with nothing amiss, with failures,
 // with workers that vanish, with cancels, on a store that is alone and on one that shows a row only when asked.
 import { describe, expect, it } from "vitest";
 import { AutoWorkers, checkRun, type Dispatch, resultOf, tasksBySlot, waitWhileTimePasses } from "../harness/auto-workers.ts";

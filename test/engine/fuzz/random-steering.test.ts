@@ -75,7 +75,7 @@ class RandomSteering {
     return found;
   }
 
-  /** The holder of an attempt says how it ended. Refusals are expected. */
+  /** The holder of an attempt reports how it ended. Refusals are expected. */
   async answerTask(task: TaskRow, isFair: boolean): Promise<void> {
     const crew = this.workers.get(task.worker?.slice(3) ?? "");
     if (crew === undefined) return;

@@ -49,7 +49,7 @@ export class RowChecker {
   }
 }
 
-/** How many late outcomes were told as refused is counted after the end too; nothing else is. */
+/** The number of late outcomes that were refused is counted after the end too; nothing else is. */
 function withoutRefusals(task: TaskRow): TaskRow {
   const { refused: _, ...state } = readTaskState(task);
   return { ...task, state: Object.keys(state).length === 0 ? null : JSON.stringify(state) };

@@ -1,4 +1,4 @@
-// A run as it was: what is folded from the log up to a position is what the run's detail said when it was true at that position, for random
+// A run as it was: what is folded from the log up to a position is what the run's detail showed at that position, for random
 // workflows of containers and chains, with failures, losses and cancels.
 import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// A worker that answers every dispatch as the test says until none is left; its middlewares call the next layer and return its answer.
+// A worker that answers every dispatch as the test decides until none is left; its middlewares call the next layer and return its answer.
 // Also the assertions about a finished run.
 import type { Command, RunRow, SendDispatch, SendNextAnswer, TaskRow } from "@astraflow/engine";
 import { expect } from "vitest";
@@ -128,7 +128,7 @@ export async function checkRun(harness: EngineHarness, run: string): Promise<{ r
   return detail;
 }
 
-/** Which node of its run a row, or a word about it, is about. */
+/** Which node of its run a row, or a report on it, is about. */
 export const slotOf = (one: { run: string; id?: string; task?: string }): string =>
   (one.id ?? one.task ?? "").slice(one.run.length + 1);
 

@@ -55,7 +55,7 @@ export class EngineCluster {
     await engine.engine.stop();
   }
 
-  /** Moves the clock without telling anybody, so that the next command meets what has become due. */
+  /** Moves the clock without waking any engine, so that the next command meets what has become due. */
   skipTime(ms: number): void {
     this.#now += ms;
   }
@@ -70,7 +70,7 @@ export class EngineCluster {
     }
   }
 
-  /** Seconds in which a worker says that it is there and holds nothing. */
+  /** Seconds in which a worker reports that it is connected and holds nothing. */
   async passSecondsIdle(seconds: number, worker: TestWorker): Promise<void> {
     for (let second = 0; second < seconds && !this.isSpinning; second++) {
       await worker.heartbeat([]);
@@ -129,7 +129,7 @@ export const overrideStore = (store: Store, changes: Partial<Store>): Store => (
   ...changes,
 });
 
-/** What a caller has heard once everything has happened that can without the clock: `done`, a fault's code, or silence. */
+/** The answer to a caller once everything has happened that can without the clock: `done`, a fault's code, or silence. */
 export function outcomeOf(answer: Promise<unknown>): Promise<string> {
   const word = answer.then(
     () => "done",

@@ -1,4 +1,4 @@
-// Fixture for engine tests: a memory store, a manual clock, and workers that do what the test says.
+// Fixture for engine tests: a memory store, a manual clock, and workers that the test controls.
 // The real driver and core run in it; only the outside is simulated.
 
 import { createHash } from "node:crypto";
@@ -98,7 +98,7 @@ export interface HarnessOptions {
   readonly cluster?: Partial<MemoryClusterOptions>;
   readonly store?: Store;
   readonly plant?: Plant;
-  /** Told apart in the ids it gives: several engines on one store must not name two runs alike. */
+  /** Part of the ids it makes: several engines on one store must not give two runs one id. */
   readonly name?: string;
 }
 
@@ -251,7 +251,7 @@ export class EngineHarness {
     return page.worker;
   }
 
-  /** Every word of the log about one worker, with what it says. */
+  /** The data of every fact of one type in the log about one worker. */
   async workerFacts(worker: string, type: string): Promise<Record<string, unknown>[]> {
     const [tenant = ""] = worker.split("/");
     const page = await this.store.events({ tenant, after: 0, limit: 10_000, subject: `worker/${worker}` });
@@ -279,7 +279,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** One worker session, doing what it is told. */
+/** One worker session, controlled by the test. */
 export class TestWorker {
   readonly harness: EngineHarness;
   readonly tenant: string;

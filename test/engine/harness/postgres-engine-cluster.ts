@@ -11,7 +11,7 @@ import { EngineHarness } from "./engine-harness.ts";
 
 const bornAt = 1_800_000_000_000;
 const never = new Promise<never>(() => undefined);
-/** As many looks in a row at which no engine has said anything new. */
+/** So many rounds in a row in which no engine has sent anything new. */
 const quietRounds = 2;
 /** An engine that met a busy root asks to be woken after so long at most; its shell does, in real time. */
 const shortPauseMs = 20;
@@ -78,7 +78,7 @@ export class PostgresEngineCluster {
     return { ...store.stats() };
   }
 
-  /** Every engine does what it finds, and again what it finds because of the others, until nobody says anything new. */
+  /** Every engine does what it finds, and again what it finds because of the others, until no engine sends anything new. */
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < quietRounds; quiet++) {
       const before = this.#effectCount();
@@ -112,7 +112,7 @@ export class PostgresEngineCluster {
     }
   }
 
-  /** What was reported that no caller hears of. */
+  /** What was reported and is in no answer. */
   get problems(): EngineProblem[] {
     return this.engines.flatMap(({ problems }) => problems);
   }
@@ -124,7 +124,7 @@ export class PostgresEngineCluster {
   }
 }
 
-/** A store that its engine is cut off from at a certain commit, as by kill -9: before it is sent, or after it and before anybody heard. */
+/** A store that its engine is cut off from at a certain commit, as by kill -9: before it is sent, or after it and before any answer. */
 export function createKillableStore(
   commits: number,
   when: "before" | "after",

@@ -11,13 +11,13 @@ type Dispatch = SendDispatch["dispatch"];
 type PlannedStep =
   | { readonly do: "next"; readonly timeoutMs: number | null; readonly payload: object | null; readonly isAwaited: boolean }
   | { readonly do: "end"; readonly status: "succeeded" | "failed" | "skipped" | "cancelled" }
-  /** Never says anything again. */
+  /** Never sends anything again. */
   | { readonly do: "hang" };
 
 interface RunningAttempt {
   readonly dispatch: Dispatch;
   readonly steps: PlannedStep[];
-  /** What it asked for and has not heard of; one that waits for none of it may go on meanwhile. */
+  /** Its requests without an answer yet; an attempt that waits for none of them may go on meanwhile. */
   readonly pending: Map<string, Command>;
   isBlocked: boolean;
   requestCount: number;

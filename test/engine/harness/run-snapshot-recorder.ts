@@ -9,7 +9,7 @@ import { createHarnessLink } from "./harness-link.ts";
 const tokens = createTokenAuthenticator([{ token: "ann", tenant: "t1", user: "ann", grants: ["view"] }]);
 export const endedPhases = ["succeeded", "failed", "cancelled"];
 
-/** What only the row of a node that has ended tells of a moment. */
+/** Without what only the row of an ended node contains. */
 function knownFields({ result: _r, metadata: _m, resourceRefs: _f, affinity: _a, ...node }: RunNodeStatus): object {
   return node;
 }
@@ -19,7 +19,7 @@ const comparableRun = ({ at: _, nodes = [], ...run }: Run): object => ({
   nodes: nodes.map((node) => (endedPhases.includes(node.status) || node.status === "skipped" ? node : knownFields(node))),
 });
 
-/** What was said of tasks, as far as rows and facts both tell it. */
+/** What is known of tasks, as far as rows and facts both contain it. */
 interface TaskFacts {
   readonly id: string;
   readonly phase: string;
@@ -46,7 +46,7 @@ export class RunSnapshotRecorder {
     this.#bench = openWorkflowFixture({ engineClient: createHarnessLink(harness), reader: harness.store, authenticate: tokens });
   }
 
-  /** Its status as the detail says it. */
+  /** Its status as the detail shows it. */
   async record(runId: string): Promise<string> {
     const { body } = await this.#bench.callRoute("getRun", { as: "ann", params: { runId } });
     this.#snapshots.push(body);

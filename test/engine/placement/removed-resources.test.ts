@@ -1,4 +1,4 @@
-// What a worker no longer keeps: told to the scheduler, seen at the run that left it, and the end of whatever waits for it.
+// What a worker no longer keeps is reported to the scheduler, is shown at the run that left it, and ends whatever waits for it.
 
 import type { ReportResourceRemovedCommand } from "@astraflow/engine";
 import { readTaskState } from "@astraflow/engine";

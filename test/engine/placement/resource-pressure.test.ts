@@ -1,5 +1,5 @@
-// Workers that run short, that are full, that say they are not well: what they get, what the log and the numbers say, what any replica
-// can read of it. The words of the condition column are in core/condition.test.ts.
+// Workers that run short, that are full, that report themselves unhealthy: what they get, what the log and the metrics show, what any replica
+// can read of it. The values of the condition column are in core/condition.test.ts.
 import { readCondition, type SendDrain } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineCluster } from "../harness/engine-cluster.ts";

@@ -192,7 +192,7 @@ describe("why a task waits", () => {
       reasons: [{ code: "key", facts: { key: "k" } }],
       fixes: ["wait-for-key", "raise-key-limit"],
     });
-    // Nobody looked who has it, so nothing is said of that.
+    // The holder of the key was not loaded, so the reason does not name it.
     expect((await placementOf(harness, run, workflow, 3)).reasons[0]?.facts).toEqual({ key: "k" });
     await harness.ask({ type: "run.cancel", tenant: "t1", by: "ada", run, reason: "enough" });
     expect((await placementOf(harness, run, workflow, 3)).reasons).toEqual([{ code: "run-over", facts: { phase: "cancelled" } }]);

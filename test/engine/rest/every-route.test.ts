@@ -25,7 +25,7 @@ const withBody = routeNames.filter((name) => routeOf(name).request !== undefined
 const withParams = routeNames.filter((name) => Object.keys(routeOf(name).params ?? {}).length > 0);
 const withKey = routeNames.filter((name) => routeOf(name).headers?.["Idempotency-Key"] !== undefined);
 
-/** Asks many times and says every objection, with what was asked. */
+/** Awaits the answers and returns every problem, each with its request. */
 async function askAll(
   name: RouteName,
   asks: readonly (readonly [string, Promise<TestResponse>])[],

@@ -1,4 +1,4 @@
-// Orders over REST on the real engine that are refused, asked for twice, or read back: what the audit, the log and the routes say of them.
+// Commands over REST on the real engine that are refused, sent twice, or read back: what the audit, the log and the routes show of them.
 
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";

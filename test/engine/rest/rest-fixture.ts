@@ -43,7 +43,7 @@ export interface RestFixture {
   readonly outside: FakeEnvironment;
   readonly ownSamples: TenantSamples;
   readonly otherTenantSamples: TenantSamples;
-  /** The example of this route, but for what is said here. */
+  /** Sends the example of this route, with these parts replaced. */
   send(name: RouteName, asked?: TestRequest): Promise<TestResponse>;
   /** Everything that a refused request must leave alone. */
   storedState(): Promise<string>;

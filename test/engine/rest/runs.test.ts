@@ -38,7 +38,7 @@ const chainOfFour = buildChain(4) as unknown as Workflow;
 const statuses = (run: { nodes: { status: string }[] }) => run.nodes.map((node) => node.status);
 const nodePath = (runId: string, node: number) => ({ params: { runId, nodeId: nodeId(node) } });
 
-/** The worker does what it is sent, in order, and says which node it was. */
+/** The worker completes its dispatches in order, each with the node in its result. */
 async function succeedTimes(worker: TestWorker, times: number): Promise<void> {
   for (let n = 0; n < times; n++) await worker.succeed({ out: worker.lastDispatch.node.slice(-2) });
 }

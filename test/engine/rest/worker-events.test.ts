@@ -1,4 +1,4 @@
-// What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
+// What readers of events receive about workers, with the real engine behind the door: their packages, their heartbeats, their end.
 
 import { createMetricsRegistry, createTokenAuthenticator, RestApi } from "@astraflow/doors";
 import { SseTestReader } from "@astraflow/protocol/testing";

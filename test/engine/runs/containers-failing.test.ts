@@ -1,4 +1,4 @@
-// Containers that fail, are tried again, run out of time or are cancelled: nothing inside stays open, and what ran is told to stop.
+// Containers that fail, are tried again, run out of time or are cancelled: nothing inside stays open, and what ran is stopped.
 import { describe, expect, it } from "vitest";
 import { AutoWorkers, checkRun, resultOf, slotOf, tasksBySlot } from "../harness/auto-workers.ts";
 import { EngineHarness, type HarnessOptions } from "../harness/engine-harness.ts";

@@ -1,4 +1,4 @@
-// What the engine tells besides its answers: counts for the metrics, facts for the log, and acks worth storing.
+// What the engine reports besides its answers: counts for the metrics, facts for the log, and acks worth storing.
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 

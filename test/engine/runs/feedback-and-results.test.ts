@@ -1,4 +1,4 @@
-// What a node says while it runs, and what its result brings: words kept in its row, text in rows of its own, facts that point there.
+// What a node reports while it runs, and with its result: state in its row, text in rows of its own, facts that point there.
 import { type ReportFeedbackCommand, type ReportResultCommand, readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness, type NodeSpec, type TestWorker } from "../harness/engine-harness.ts";

@@ -149,7 +149,7 @@ describe("a container behind a chain", () => {
 
 describe("an answer that comes by mail before the asking has landed", () => {
   it("[E103] an answer that arrives by mail before the request's commit is known still resumes the caller and takes its slot", async () => {
-    // The turn before the asking has not been heard of yet, so neither has the asking, although it is stored and the other scheduler sees it.
+    // The commit before the request's is not known yet, so neither is its own, although it is stored and the other scheduler sees it.
     const gate = Promise.withResolvers<void>();
     let isHeld = false;
     const cluster = new EngineCluster({
@@ -173,7 +173,7 @@ describe("an answer that comes by mail before the asking has landed", () => {
     const asked = near.ask(nextRequest(caller, "q1"));
     await cluster.passSeconds(3);
     await callee.succeed({ out: 3 }, lastDispatchFor(callee, "0~1"));
-    // Something else brings a turn that hears the mail.
+    // Another command causes a turn that reads the mail.
     const joined = near.joinWorker("c", { slots: 1, pool: "other" });
     await cluster.passSeconds(1);
     gate.resolve();

@@ -1,4 +1,4 @@
-// Middleware chains on the real driver: who is called, with what, who hears of it, and how a host ends.
+// Middleware chains on the real driver: who is called, with what, who gets the answer, and how a host ends.
 import { describe, expect, it } from "vitest";
 import { EngineHarness, nodeId, type TestWorker } from "../harness/engine-harness.ts";
 import {
@@ -313,7 +313,7 @@ describe("requests", () => {
     const outer = lastDispatchFor(first, "1");
     await callNext(first, outer, "next-1");
     await succeedTask(first, "0~1", { n: 1 });
-    // It names the attempt although its process is another: the row says under which one the request was made.
+    // It names the attempt although its process is another: the row names the process that made the request.
     const second = await harness.joinWorker("w", { slots: 2, boot: "b2", running: [{ task: outer.task, fence: outer.fence }] });
     await callNext(second, outer, "next-1");
 

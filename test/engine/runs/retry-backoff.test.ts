@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";
 
-/** The pauses between the failures of one task, as the engine says when it wants waking and as the log tells them. */
+/** The pauses between the failures of one task, by the engine's next wake-up time and by the log. */
 async function retryPauses(retry: Record<string, number>): Promise<number[]> {
   const harness = await new EngineHarness({ settings: { idleMs: 3_600_000, leaseMs: 7_200_000 } }).start();
   const worker = await harness.joinWorker("w");

@@ -1,4 +1,4 @@
-// A command that cannot be decided yet leaves nothing behind: no row, no slot, and no word to anybody. Rows are in driver.test.ts.
+// A command that cannot be decided yet leaves nothing behind: no row, no slot, and no effect. Rows are in driver.test.ts.
 import type { SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineCluster, outcomeOf } from "../harness/engine-cluster.ts";

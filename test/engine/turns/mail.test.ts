@@ -1,5 +1,5 @@
-// Words for workers whose socket another scheduler holds: stop, drain and reset travel as mail, and a heartbeat makes good what no mail
-// brought. What one scheduler says to its own sockets is in life, fence and place.
+// Frames for workers whose socket another scheduler holds: stop, drain and reset are sent as mail, and a heartbeat repairs what no mail
+// brought. What one scheduler sends to its own sockets is in life, fence and place.
 import type { ChangeSet, SendDrain, SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";

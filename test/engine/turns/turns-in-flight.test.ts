@@ -1,5 +1,5 @@
 // Turns whose commits are under way together: on different roots they do not wait for each other, on one root they do, and they are
-// heard of in the order in which they were decided. The fuzz tests run them too (engine-fuzz.test.ts).
+// answered in the order in which they were decided. The fuzz tests run them too (engine-fuzz.test.ts).
 import type { Command, CommandAnswer, RowKey } from "@astraflow/engine";
 import type { MemoryClusterOptions } from "@astraflow/store";
 import { describe, expect, it } from "vitest";

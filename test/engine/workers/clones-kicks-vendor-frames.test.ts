@@ -1,4 +1,5 @@
-// Two processes with one instance id, and an operator's hand on a session: who keeps it, who is sent away, and what a connected worker is told.
+// Two processes with one instance id, and an operator's commands on a session: who keeps it, who is disconnected,
+// and what a connected worker receives.
 import type { SendReset, SendVendorFrame } from "@astraflow/engine";
 import { readCondition } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// How long a worker may be silent, by tenant and dialect: what it is told, by what it is judged, when it is lost.
+// How long a worker may be silent, by tenant and dialect: the periods it receives, those it is checked by, and when it is lost.
 import { describe, expect, it } from "vitest";
 import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";

@@ -1,4 +1,4 @@
-// A word about an attempt that is no longer its sender's is answered, and the attempt is told to stop: whatever stop was sent before may
+// A report on an attempt that is no longer its sender's is answered, and a stop is sent for the attempt: whatever stop was sent before may
 // have gone to a session that has ended.
 import { describe, expect, it } from "vitest";
 import { buildChain, EngineHarness } from "../harness/engine-harness.ts";

@@ -1,4 +1,4 @@
-// What an older session of a worker may still say at a scheduler that has not heard of the newer one: nothing that counts. One
+// What an older session of a worker may still do at a scheduler that does not know of the newer one: nothing that counts. One
 // scheduler, where the older session has lost its connected worker, is in fences-and-leases.test.ts; mail, which makes the older one end soon, in mail.test.ts.
 import { describe, expect, it } from "vitest";
 import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";

@@ -33,7 +33,7 @@ const ordersSentTo = (harness: EngineHarness, session: string): string[] =>
 describe("commands under way to a worker", () => {
   it("[E126] package commands reach a session that lost its socket before the mail was processed and resumed on a new one", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
-    // One letter a turn: the one that carries the command is heard after the session has left.
+    // One message per turn: the one with the command is processed after the session has left.
     const [near, far] = [await cluster.startEngine("r1", { settings: { mailMax: 1 } }), await cluster.startEngine("r2")];
     const worker = await near.joinWorker("w");
 
@@ -50,7 +50,7 @@ describe("commands under way to a worker", () => {
 
   it("[E127] an announcement from a session whose worker has moved to another scheduler changes nothing about the worker", async () => {
     const cluster = new EngineCluster({ mode: "weak" });
-    // It does not look for letters by itself: the one that ends its session is heard in the turn of the announcement.
+    // It does not look for mail by itself: the message that ends its session is processed in the turn of the announcement.
     const near = await cluster.startEngine("r1", { wrap: (store) => overrideStore(store, { onHint: () => undefined }) });
     const far = await cluster.startEngine("r2");
     const worker = await near.joinWorker("w");

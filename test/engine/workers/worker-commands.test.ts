@@ -16,7 +16,7 @@ const orderCommand = (id: string, what: PackageCommand = install): Command => ({
   id,
   order: what,
 });
-/** Those who know the end of a drain say that they heard of it. */
+/** Workers that know undrain frames ack drains. */
 const undrainFeatures = { features: ["fence", "cancel", "held", "undrain"] };
 const day = 24 * 3_600_000;
 
@@ -26,7 +26,7 @@ async function readCommandDocument(harness: EngineHarness, id: string, tenant = 
   return doc === null ? null : (JSON.parse(doc.body) as WorkerCommandRecord);
 }
 
-/** How each command ended, as the log tells it. */
+/** How each command ended, by the log. */
 async function commandEndFacts(harness: EngineHarness): Promise<string[]> {
   const { items } = await harness.store.events({
     tenant: "t1",

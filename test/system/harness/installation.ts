@@ -143,7 +143,7 @@ export class SchedulerApi {
 
   /**
    * Acked, and the ack stored: a worker surely holds a task of this run, whatever becomes of the scheduler that granted it. A node shows
-   * as running from its grant on, when its worker need not have heard of it.
+   * as running from its grant on, when its worker need not have received it.
    */
   async waitUntilHeld(id: string): Promise<void> {
     await pollUntil("the ack of a task to be stored", async () =>

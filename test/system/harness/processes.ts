@@ -44,7 +44,7 @@ export interface AstraProcess {
   readonly pid: number;
   readonly ended: Promise<ProcessExit>;
   readonly hasEnded: () => boolean;
-  /** The first line of stdout that says ready; rejects with what was on stderr if the process ends before. */
+  /** The first line of stdout with `ready`; rejects with what was on stderr if the process ends before. */
   ready(): Promise<Record<string, unknown>>;
   stdout(): string;
   stderr(): string;
@@ -124,7 +124,7 @@ export async function pollUntil<T>(what: string, ask: () => Promise<T | null | u
       const answer = await ask();
       if (answer) return answer;
     } catch (cause) {
-      last = cause; // the process may just be starting or dying; the reason is told if it stays like that
+      last = cause; // the process may just be starting or dying; the reason is reported if it stays like that
     }
     await pause(pauseMs);
   }

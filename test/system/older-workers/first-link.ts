@@ -91,7 +91,7 @@ export class FirstWorkerLink {
     const socket = new WebSocket(this.#options.settings.url, { maxPayload: frameBytesMax });
     this.#socket = socket;
     const timers: NodeJS.Timeout[] = [];
-    socket.on("error", () => undefined); // "close" follows and says what there is to say
+    socket.on("error", () => undefined); // "close" follows and is handled
     socket.on("open", () => {
       if (this.#socket !== socket) return socket.close();
       this.#connects = 0;
@@ -238,7 +238,7 @@ export class FirstWorkerLink {
     this.#window.reset();
   }
 
-  // ---- what it hears
+  // ---- what it receives
 
   #handleMessage(data: RawData): void {
     const text = String(data);
@@ -289,7 +289,7 @@ export class FirstWorkerLink {
     }
   }
 
-  // ---- what it says
+  // ---- what it sends
 
   /** At once, for everything: received, not understood. */
   #ack({ id, ack, corr, seq }: Envelope): void {

@@ -10,7 +10,7 @@ export class FirstReceiveWindow {
   base = 0;
   readonly #buffer = new Map<number, Envelope>();
 
-  /** What may be delivered now, in order. Stale, repeated and far frames are dropped without a word. */
+  /** What may be delivered now, in order. Stale, repeated and far frames are dropped silently. */
   receive(number: number, frame: Envelope): Envelope[] {
     if (number <= this.base || number - this.base - 1 >= receiveWindowSize || this.#buffer.has(number)) return [];
     this.#buffer.set(number, frame);

@@ -32,7 +32,7 @@ class FirstGenerationWorker {
     this.#link.connect();
   }
 
-  /** Everything that runs is cancelled and said so, if anybody hears it. */
+  /** Everything that runs is cancelled and reported, if there is a connection. */
   async interrupt(): Promise<void> {
     const stopped = [...this.#running.values()];
     for (const stop of stopped) stop.abort(cancelled);
@@ -45,7 +45,7 @@ class FirstGenerationWorker {
     const { run_id, task_id, node_id, concurrency_key: key = `${run_id}:${task_id}` } = order;
     const more = { corr: envelope.id, ...(envelope.seq !== undefined && { seq: envelope.seq }), requestsAck: true };
     const fail = async (code: string, message: string, where: string): Promise<boolean> => {
-      // It does not pass its own check: an exception without a text is never told to anybody.
+      // It does not pass its own check: an exception without a text is never reported.
       if (message === "") return true;
       const context = { where, details: { run_id, task_id, node_id } };
       return this.#link.send("biz.exec.error", { code, message, context }, more);

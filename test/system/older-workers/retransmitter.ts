@@ -11,7 +11,7 @@ export interface RetransmittedFrame {
   readonly number: number | null;
   /** It asked to be acked by name: then the first repeat that finds no socket is its end. */
   readonly requestsAck: boolean;
-  /** Told once: acknowledged, or given up. */
+  /** Called once: acknowledged, or given up. */
   readonly onEnd: (isAcked: boolean) => void;
 }
 

@@ -14,7 +14,7 @@ export interface StandInJob {
   readonly signal: AbortSignal;
   /** Calls into the chain that the node is part of; answers what came back, or throws it. */
   next(): Promise<JsonObject>;
-  /** Says a word that nobody knows. */
+  /** Sends a frame of an unknown type. */
   sendUnknownFrame(): void;
 }
 

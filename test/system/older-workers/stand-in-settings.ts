@@ -1,5 +1,5 @@
 // Settings of a stand-in for another vendor's worker, under the names such workers use, and its output: one JSON line on stdout
-// for each event that a test may wait for. How it talks to a scheduler is not here.
+// for each event that a test may wait for. Its connection to a scheduler is not here.
 
 import { hostname } from "node:os";
 import { journalVariable } from "../../../bench/crash-test/jobs.ts";
@@ -42,7 +42,7 @@ export function readStandInSettings(env: Readonly<Record<string, string | undefi
   };
 }
 
-/** A line on stdout. `ready` is the first of a life; the others come as often as what they tell of. */
+/** A line on stdout. `ready` is the first of a process; the others are printed for every event of their kind. */
 export type StandInLine =
   | { readonly ready: true; readonly event: "ready" }
   /** A session: `greeting` is the id of the frame that asked for it. */
@@ -59,7 +59,7 @@ export function printLine(line: StandInLine): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-/** A frame that such a worker cannot read: in the field only a line of its log would tell. */
+/** A frame that such a worker cannot read: in production only a line of its log would show it. */
 export function reportDroppedFrame(why: string, text: string): void {
   process.stderr.write(`dropped: ${why}: ${text.slice(0, 500)}\n`);
 }

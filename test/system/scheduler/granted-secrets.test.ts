@@ -34,7 +34,7 @@ async function startWithSecret() {
   };
   const start = (what: object) => post<RunRef>("/api/v1/runs", { clientId: "system-test", ...what }, 202);
   const done = async (what: object): Promise<Run> => api.waitForRunEnd((await start(what)).runId);
-  /** What the only node of a run says that it saw. */
+  /** What the only node of a run reports that it saw. */
   const seen = async (what: { workflow: Workflow } | { workflowId: string }) =>
     ((await done(what)).nodes?.[0] as { result?: { seen: unknown } } | undefined)?.result?.seen;
   const grant = (more: object) =>
@@ -75,10 +75,10 @@ describe("a secret that is granted to a package", () => {
     expect([opened.status, jammed.status]).toEqual(["succeeded", "failed"]);
     const answers = await readAllAnswers(api, [opened, jammed]);
     const text = answers.join("\n");
-    // Both the guard and what it guards had it: they say so without saying it.
+    // Both the middleware and its host had the secret: each reports its digest, not the secret.
     expect(text.match(new RegExp(digest, "g"))?.length).toBeGreaterThanOrEqual(2);
     expect(text).toContain("boasting");
-    // Told in pieces, in a message, in a result and in an error, and masked in each.
+    // Sent in pieces, in a message, in a result and in an error, and masked in each.
     expect(text).toContain("***, that is all");
     expect(text).toContain("the lock is jammed by ***");
     expect(text).not.toContain(secret.slice(9));

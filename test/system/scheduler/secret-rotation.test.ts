@@ -24,7 +24,7 @@ async function joinWithToken({ ws }: TestScheduler, token: string, instance: str
   return { bare: socket, accept: await handshakeAndRegister(socket, { mode: "token", token }, instance) };
 }
 
-/** How long a live session stayed, and what it heard at its end. */
+/** How long a live session stayed, and the code it received at its end. */
 async function waitForRevocation(socket: RawWorkerSocket): Promise<{ code: unknown; ms: number }> {
   const start = performance.now();
   const reset = await socket.nextFrame("control.reset");

@@ -54,7 +54,7 @@ const clientTlsOptions = (authority: CertificateFiles, pair: CertificateFiles | 
   ...(pair !== null && { cert: pair.cert, key: pair.key }),
 });
 
-/** The code a peer hears before it is shown out. */
+/** The code a peer receives before it is disconnected. */
 async function refusalCodeOf(socket: RawWorkerSocket): Promise<unknown> {
   const reset = await socket.nextFrame("control.reset");
   await socket.closed;

@@ -122,7 +122,7 @@ describe("workflows on two schedulers", () => {
     expect(rebound.status).toBe(202);
     await running(moved, "eastern");
 
-    // Both slots are taken; the third waits, and both say why.
+    // Both slots are taken; the third waits, and both give the reason.
     const busy = await atEast.startRun(sleepingWorkflow(600_000), "busy");
     await running(busy, "western");
     const waiting = await atEast.startRun(sleepingWorkflow(600_000), "waiting");

@@ -135,7 +135,7 @@ describe("two schedulers on one database", () => {
     east.process.kill("SIGSTOP");
     await waitForSessions(atWest, 1);
 
-    // What another process has said may be read later than what it did is seen.
+    // The output of another process may be read later than its effects are visible.
     await pollUntil("the worker to say why", async () =>
       worker.stderr().includes("nothing was received from the scheduler for 10 s"),
     );

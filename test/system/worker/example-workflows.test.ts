@@ -84,7 +84,7 @@ describe("the welcome journey", () => {
       status: "failed",
       error: { code: "E.RUNNER.FAILURE", message: "a notification needs a recipient", details: { where: "worker.runner" } },
     });
-    // Its word was acked: the worker holds nothing, and works on.
+    // Its outcome was acked: the worker holds nothing, and works on.
     await pollUntil("the worker to be free", async () => {
       const [worker] = (await api.listWorkers()).items;
       return worker?.connected === true;

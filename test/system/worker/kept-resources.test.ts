@@ -23,7 +23,7 @@ async function startInstallation() {
   const run = async (workflow: Parameters<SchedulerApi["startRun"]>[0]) =>
     (await api.startRun(workflow, crypto.randomUUID())).runId;
   const done = async (workflow: Parameters<SchedulerApi["startRun"]>[0]): Promise<Run> => api.waitForRunEnd(await run(workflow));
-  /** The run that left it says why it is gone. */
+  /** The run that left it shows why it is gone. */
   const removed = (runId: string) =>
     pollUntil("the resource to be gone", async () =>
       (await api.getRun(runId)).artifacts?.find((one) => one.removed !== undefined),

@@ -1,4 +1,4 @@
-// For tests of commands: a place whose client answers what the test says and notes what it was asked.
+// For tests of commands: a place whose client gives the answers of the test and records the requests it received.
 
 import type { Run } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";

@@ -26,7 +26,7 @@ const cancelCommand = (ref: number): CommandRequest => ({
   command: { type: "run.cancel", tenant: "default", by: "test", run: "01900000-0000-7000-8000-000000000000", reason: "" },
 });
 
-/** Starts a host and collects what it says. */
+/** Starts a host and collects its effects. */
 async function start(options: EngineHostOptions) {
   const batches: (readonly Effect[])[] = [];
   let wake = () => {};

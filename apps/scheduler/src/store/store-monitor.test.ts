@@ -5,7 +5,7 @@ import { durabilityProblemMs, monitorStore } from "./store-monitor.ts";
 
 const want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
-/** A store that does nothing but begin and commit, or refuse to with what it was told. */
+/** A store that does nothing but begin and commit, or fails with the code that the test gave. */
 function createFixture() {
   const begins: (FaultCode | null)[] = [];
   const commits: (FaultCode | null)[] = [];

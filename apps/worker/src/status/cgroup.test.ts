@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CgroupReader } from "./cgroup.ts";
 
-/** A system that consists of these files, and a clock that moves when told. */
+/** A system that consists of these files, and a clock that the test moves. */
 function systemOf(files: Record<string, string>) {
   let now = 0;
   const cgroup = new CgroupReader(

@@ -88,7 +88,7 @@ describe("what /metrics shows", () => {
   it("[A26] GET /metrics shows exactly the families, kinds and labels that docs/metrics.md lists", async () => {
     const fixture = await openDoorsFixture();
     const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1);
-    // A worker comes, is refused a word and works, so that what is only made when it is needed is seen too.
+    // A worker connects, has a frame refused and works, so that the families that are made on first use are shown too.
     const worker = await fixture.openSession();
     worker.sendWorkFrame("biz.unknown", {});
     fixture.engine.emitEffects(sampleDispatch((await fixture.engine.nextCommand("worker.join")).session, "r1.0", 1));

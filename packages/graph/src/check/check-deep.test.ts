@@ -395,7 +395,7 @@ describe("checkWorkflow with a catalogue", () => {
 });
 
 describe("check and plan together", () => {
-  /** Mostly sound: edges lead forward between nodes that are there; now and then a port speaks for another node, or an edge is wrong. */
+  /** Mostly sound: edges lead forward between nodes that are there; now and then a port names another node, or an edge is wrong. */
   const anyGraph = (inside: readonly string[]) => {
     const rarely = <T>(value: fc.Arbitrary<T>) =>
       fc.oneof({ weight: 8, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value });

@@ -13,13 +13,13 @@ const encode = (dialect: Dialect, frame: Omit<OutgoingFrame, "id" | "ts">) =>
   JSON.parse(encodeFrame(templateOf(dialect), { ...base, ...frame })) as Envelope;
 const pairs = (["v1", "first", "v2"] as const).flatMap((dialect) =>
   (Object.keys(frameDefinitions[dialect]) as FrameType[])
-    .filter((type) => dialect !== "v1" || type !== "control.handshake") // only workers send it, and ours speak v2
+    .filter((type) => dialect !== "v1" || type !== "control.handshake") // only workers send it, and ours use v2
     .map((type) => ({ dialect, type, payload: payloads.v2[type] })),
 );
 
 describe("outgoing frames", () => {
   it.each(pairs)("[C9] an outgoing frame of type $type is accepted by the reader of $dialect", ({ dialect, type, payload }) => {
-    // Ours may say "nothing received" and send bitmaps in hex; towards the older dialects the session room says neither.
+    // Our workers may report "nothing received" and send bitmaps in hex; the session door sends neither in the older dialects.
     const outgoing =
       type === "control.ack"
         ? { ok: true, for: "m-0", ack_seq: 1, ack_bitmap: 0, recv_window: 53 }

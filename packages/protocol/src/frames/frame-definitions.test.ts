@@ -21,7 +21,7 @@ const faultMessageOf = (dialect: Dialect, type: string, payload: unknown) => {
   return read instanceof Fault ? `${read.code} ${read.message}` : "ok";
 };
 const sample = (dialect: Dialect, type: string) => (payloads[dialect] as Record<string, Plain>)[type] as Plain;
-/** Only v1 says some things differently; what becomes of those words is written out here once more, by hand. */
+/** Only v1 names some fields differently; how they are translated is written out here once more, by hand. */
 const toV2Payload = (dialect: Dialect, type: string, payload: Plain): unknown => {
   if (dialect !== "v1") return payload;
   if (type === "handshake") {

@@ -1,4 +1,4 @@
-// What an executor makes of what a handler says and returns beyond its outputs: places in chains, artifacts, secrets, references.
+// What an executor makes of what a handler sends and returns beyond its outputs: places in chains, artifacts, secrets, references.
 
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";

@@ -13,7 +13,7 @@ const word = (task: string, text = "x"): Omit<JournaledOutcome, "key"> => ({
   payload: JSON.stringify({ task_id: task, result: { text } }),
 });
 
-/** A keeper whose clock stands still until it is told to ring. */
+/** A journaled outbox whose timers fire only when the test fires them. */
 function bench(disk = new InMemoryOutboxDisk(), settings: Partial<JournaledOutboxSettings> = {}) {
   const notes: OutboxLogEvent[] = [];
   const stored: string[] = [];
@@ -37,7 +37,7 @@ function bench(disk = new InMemoryOutboxDisk(), settings: Partial<JournaledOutbo
     },
     settings,
   );
-  /** Rings the only timer there is, and says how long it was set for. */
+  /** Fires the only timer there is, and returns its delay. */
   const ring = async (): Promise<number> => {
     expect(timers.size).toBe(1);
     const [id, timer] = [...timers][0] as [number, { ms: number; call: () => void }];

@@ -17,7 +17,7 @@ const write = (...entries: JournalEntry[]): Buffer => Buffer.concat(entries.map(
 const keep = (...words: JournaledOutcome[]): JournalEntry => ({ outcomes: words, ackedKeys: [] });
 const ack = (...acked: number[]): JournalEntry => ({ outcomes: [], ackedKeys: acked });
 
-/** Words of any text, acked or not, in any grouping. */
+/** Outcomes of any text, acked or not, in any grouping. */
 const entries = fc
   .array(fc.record({ texts: fc.array(fc.string({ unit: "binary" }), { maxLength: 3 }), acks: fc.integer({ min: 0, max: 2 }) }), {
     minLength: 1,

@@ -52,7 +52,7 @@ function makePackages(source = code): string {
   return root;
 }
 
-/** A real thread, and all it says, in order. */
+/** A real thread, and all its messages, in order. */
 class ThreadRecorder {
   readonly received: FromHandlerThread[] = [];
   readonly thread: HandlerThreadHandle;
@@ -82,7 +82,7 @@ class ThreadRecorder {
     endings.push(() => this.thread.terminate());
   }
 
-  /** The first word of this type, now or later. */
+  /** The first message of this type, now or later. */
   async first<T extends FromHandlerThread["type"]>(type: T, task?: string): Promise<Extract<FromHandlerThread, { type: T }>> {
     for (;;) {
       const found = this.received.find(

@@ -17,7 +17,7 @@ const finished = (task: string, isSettled = true): FromHandlerThread => ({
   isSettled,
 });
 
-/** A host whose threads are played by the test, on a clock that moves when told. */
+/** A runner whose threads are played by the test, on a clock that the test moves. */
 function play() {
   const threads: {
     listener: HandlerThreadListener;

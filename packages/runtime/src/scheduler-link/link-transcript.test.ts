@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { LinkHarness } from "../../test/link-harness.ts";
 
-/** `> type` is what the worker says, `< type` what it hears. */
+/** `> type` is a frame that the worker sends, `< type` one that it receives. */
 function transcript(harness: LinkHarness): string[] {
   const lines: string[] = [];
   const send = harness.sendToLink.bind(harness);

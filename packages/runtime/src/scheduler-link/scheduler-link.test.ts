@@ -294,7 +294,7 @@ describe("draining and leaving", () => {
     harness.finish("a");
     harness.ackUpTo(0);
     expect(harness.link.status.phase).toBe("DRAINING");
-    harness.dispatch("b"); // granted before the goodbye was heard
+    harness.dispatch("b"); // granted before the scheduler received the drain
     harness.flush();
     harness.ackById(harness.lastFrame("control.heartbeat").id);
     expect(harness.link.status.phase).toBe("DRAINING");

@@ -108,7 +108,7 @@ async function door(server = "server") {
   return { url: `wss://127.0.0.1:${(web.address() as AddressInfo).port}/ws/worker`, shown };
 }
 
-/** Dials and says how that went. */
+/** Dials and returns the result. */
 function caller(urls: readonly string[], tls: () => TlsCredentials) {
   let onResult: (result: string) => void = () => {};
   const dialer = new WebSocketDialer(

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const end of endings.splice(0)) end();
 });
 
-/** A real socket to a real server, and a clock that moves by one timer when told. */
+/** A real socket to a real server, and a clock that the test moves by one timer. */
 async function connect(manner: { autoPong: boolean }) {
   const server = new WebSocketServer({ host: "127.0.0.1", port: 0, ...manner });
   endings.push(() => server.close());

@@ -10,7 +10,7 @@ afterEach(() => {
   for (const { pid } of children.splice(0)) if (pid !== undefined) killProcessGroup(pid, "SIGKILL");
 });
 
-/** A group whose first process says a line once it runs. */
+/** A group whose first process prints a line once it runs. */
 async function group(
   script = "echo up; exec sleep 600",
   stdin: "ignore" | "pipe" = "ignore",

@@ -37,7 +37,7 @@ describe("packages that workers list", () => {
       true,
       false,
     ]);
-    // A manifest says more than a list.
+    // A package with a manifest does not count as listed.
     expect([catalogue.isListed("demo", "1.0.0"), catalogue.names]).toEqual([false, ["demo"]]);
     environment.advance(1_001);
     expect((await catalogues.current("default")).isListed("bare")).toBe(true);

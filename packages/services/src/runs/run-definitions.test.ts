@@ -22,7 +22,7 @@ const workflow = (name: string, label = "one"): Workflow => ({
 /** Nobody has brought anything. */
 const nothing: PackageCatalogue = { node: () => null, versions: () => [], names: [], isListed: () => false };
 
-/** Definitions with a digest that tells how often it was asked. */
+/** Definitions with a digest that counts its calls. */
 function counted() {
   const asked: string[] = [];
   const made = createDefinitionCache((text) => `d${asked.push(text)}`);

@@ -38,7 +38,7 @@ function largeRun(tasks: number) {
   return { reader: reader as unknown as StoreReader, read, floor, head: log.length };
 }
 
-/** A run of two tasks that says what the test has it say. */
+/** A run of two tasks, with the facts that the test adds. */
 function spokenRun() {
   const log: LoggedFact[] = [];
   const addFact = (type: string, data: object = {}) =>

@@ -1,4 +1,4 @@
-// An environment that tests control: the clock moves when they say so, ids count up, log lines are stored.
+// An environment that tests control: the test moves the clock, ids count up, log lines are stored.
 
 import type { LogRecord, ServiceEnvironment } from "../environment/service-environment.ts";
 

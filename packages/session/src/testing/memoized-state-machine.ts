@@ -42,7 +42,7 @@ export class MemoizedStateMachine<N extends object, R> {
     return id;
   }
 
-  /** What `act` does to a state. `input` tells the acts apart and is below 1024. */
+  /** What `act` does to a state. `input` identifies the act and is below 1024. */
   step(id: number, input: number, act: (node: N) => R): MemoizedStep<R> {
     const key = id * 1_024 + input;
     const known = this.steps.get(key);

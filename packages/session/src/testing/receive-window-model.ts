@@ -1,4 +1,4 @@
-// What a receiver does, as plainly as it can be said: every number that ever came, in sets. Tests compare the two.
+// What a receiver does, as plainly as possible: every number that ever came, in sets. Tests compare the two.
 
 interface ModelFrame {
   readonly number: number;

@@ -1,4 +1,4 @@
-// What a sender does, as plainly as it can be said: lists instead of windows, everything counted anew. Tests compare the two.
+// What a sender does, as plainly as possible: lists instead of windows, everything counted anew. Tests compare the two.
 import type { TestItem } from "./stream-fixture.ts";
 
 type InFlightModel = { readonly number: number; items: TestItem[] };

@@ -51,7 +51,7 @@ export const streamSizes = (frames: number): StreamSizes => ({
 });
 const openCorrectStream: CreateStream = (rules, frames) => new ReliableStream<TestItem, string>(rules, streamSizes(frames));
 
-/** What a search can tell apart in one small integer. */
+/** How many acks a search can number in one small integer. */
 const distinctAcksMax = 255;
 
 export class StreamEndpoints {

@@ -1,4 +1,4 @@
-// Short words for tests of streams: items, frames, streams of any size, and a stream's frames taken in one go.
+// Helpers for tests of streams: items, frames, streams of any size, and a stream's frames taken in one go.
 
 import type { Dialect } from "@astraflow/protocol";
 import { dialectRules } from "../dialect-rules.ts";

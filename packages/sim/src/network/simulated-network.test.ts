@@ -13,7 +13,7 @@ interface NetworkFixture {
   readonly network: SimulatedNetwork;
   readonly connection: SimulatedConnection;
   readonly observations: Observation[];
-  /** What each end has heard. */
+  /** What each end has received. */
   readonly worker: string[];
   readonly scheduler: string[];
   readonly workerLoop: ProcessEventLoop;

@@ -84,7 +84,7 @@ describe("the plan of a world", () => {
     expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
       new Set([undefined, "first", "v1"]),
     );
-    // What such a worker could not say for a quarter of a minute is lost: it is only played on TCP.
+    // What such a worker could not send for 15 s is lost: it is only simulated on TCP.
     expect(hasOlder.every(({ isNetworkLossy }) => !isNetworkLossy)).toBe(true);
   });
 

@@ -45,10 +45,10 @@ const throughProxy = () => {
 
 const runCreated = (run: string) => changeSet({ puts: [runRow(run)], logEntries: [logEntry("acme", `run/${run}`, ["made"])] });
 
-/** Waits for the server to say so: a session of ours stands at this point. */
+/** Waits until the server shows that a session of ours is at this point. */
 async function countSessions(where: string): Promise<number> {
   for (;;) {
-    // Within a transaction the server shows the same picture again and again, unless it is told to forget it.
+    // Within a transaction the server shows the same snapshot every time, unless it is cleared.
     await admin.query("SELECT pg_stat_clear_snapshot()");
     const { rows } = await admin.query({
       text: `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND ${where}`,

@@ -192,7 +192,7 @@ describe("plans with history", () => {
     await hand.write(
       changeSet({ puts: [runRow("rare", { label: "Rarity", source: "w1" }), docRow("letter", "live1.0", { due: 5 })] }),
     );
-    // What came last waits beside an index of words, in a list of bounded length, until somebody tidies it.
+    // The newest entries wait beside an index of words, in a list of bounded length, until it is cleaned.
     await client.query("SELECT gin_clean_pending_list('astraflow.run_words'), gin_clean_pending_list('astraflow.doc_words')");
     const explain = async (
       text: string,

@@ -77,7 +77,7 @@ async function checkFile(reportedTurn: number): Promise<number> {
   const newest = await store.page({ page: "runs", tenant: "acme", limit: 1 });
   await store.close();
 
-  // What was said is kept; what was not said may be kept, but never more than the one turn that was under way.
+  // Every reported turn is stored; of the others, at most the one turn that was under way.
   expect(lastTurn).toBeGreaterThanOrEqual(reportedTurn);
   expect(lastTurn).toBeLessThanOrEqual(reportedTurn + 1);
   expect(counts).toEqual({ runs: lastTurn, tasks: 3 * lastTurn - Math.max(0, lastTurn - 1), mail: lastTurn });

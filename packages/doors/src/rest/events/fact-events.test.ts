@@ -1,4 +1,4 @@
-// What the events of a node say: the state it has come to, and which dispatch they are about. How events travel is in events.test.ts.
+// What the events of a node contain: its state, and the dispatch they are about. How events are delivered is in events.test.ts.
 
 import { expect, it } from "vitest";
 import { flushPromises, followEvents, openEventStreamFixture } from "../../testing/event-stream-fixture.ts";

@@ -45,7 +45,7 @@ function openFixture() {
 const allBeats: VolatileFilter = { heartbeat: () => true, frame: null };
 const allFrames: VolatileFilter = { heartbeat: null, frame: { workerName: undefined, runId: undefined, frameType: undefined } };
 
-/** A reader that takes only what it is told to take. */
+/** A reader that takes events only when the test lets it. */
 function openFeed(scene: ReturnType<typeof openFixture>, wishes: VolatileFilter, tenant = "default") {
   const sink = { waitingBytes: 0, isTaking: true };
   const received: Record<string, unknown>[] = [];

@@ -1,4 +1,4 @@
-// Where the bytes of a file go that came in one piece, and whose they are under one key. What else is said of resources is in resources.test.ts.
+// Where the bytes of a file go that came in one piece, and whose they are under one key. Other tests of resources: resources.test.ts.
 
 import { createHash } from "node:crypto";
 import { mkdtemp, readdir, rm } from "node:fs/promises";

@@ -55,7 +55,7 @@ function openFixture(): VendorFrameFixture {
   return { environment, engine, extensions, options, revoked, send };
 }
 
-/** A reader without a socket: takes what is written as long as it is told to. */
+/** A reader without a socket: takes what is written as long as the test lets it. */
 async function openStream(fixture: VendorFrameFixture, headers: Record<string, string> = {}, token = "secret-a") {
   const answer = await new RestApi(fixture.options).handle("streamExtension", {
     token,

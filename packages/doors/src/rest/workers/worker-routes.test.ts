@@ -15,7 +15,7 @@ import { createMetricsRegistry } from "../../environment/metrics-registry.ts";
 import { sampleTokens } from "../../testing/doors-fixture.ts";
 import { RestApi, type RestApiOptions } from "../rest-api.ts";
 
-/** The store's time in these tests; the rows' last word is at 3,000. */
+/** The store's time in these tests; the workers of the rows last reported at 3,000. */
 const storeNow = 4_000;
 
 function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = [], more: Partial<RestApiOptions> = {}) {

@@ -16,7 +16,7 @@ describe("whom a resume refuses, and when a session is over", () => {
 
   const { open, lose, ask } = createResumeFixture(() => fixture);
 
-  /** A token of ours that says something else than the first one did. */
+  /** A token signed by us whose claims differ from those of the first one. */
   const forge = (other: Partial<SessionTokenClaims>): string => {
     const [claims] = fixture.authenticator.issued;
     if (claims === undefined) throw new Error("no token was issued");

@@ -83,7 +83,7 @@ describe("a corpus of mutated frames", () => {
     const [hello, introduction] = corpora[dialect];
     worker.sendRaw(JSON.stringify(hello));
     worker.sendRaw(JSON.stringify(introduction));
-    // v1 hears of its session by the ack of its register.
+    // A v1 worker learns of its session by the ack of its register.
     const [seen, times] = dialect === "v1" ? ["ack", 2] : ["control.session.accept", 1];
     for (let n = 0; n < times; n += 1) await worker.nextFrame(seen);
     return worker;
@@ -103,7 +103,7 @@ describe("a corpus of mutated frames", () => {
         if (phase === 1) worker.sendRaw(samples[0] ?? "");
 
         worker.sendRaw(text);
-        // Either the connection still answers, or it was ended with a word that names a code.
+        // Either the connection still answers, or it was ended with a frame that names a code.
         const ending = await Promise.race([
           worker.untilProcessed().then(
             () => "open",

@@ -198,7 +198,7 @@ describe("resources for a task on its way to a worker", () => {
     docs.engine.emitEffects({ type: "stop", ...names, task: "r.1", fence: 1, ...why });
     send("r.0", 2);
     send("r.0", 2);
-    // Late word of the attempt before: not about this one.
+    // A late stop of the attempt before: not about this one.
     docs.engine.emitEffects({ type: "stop", ...names, fence: 1, ...why });
     release();
     await settle();

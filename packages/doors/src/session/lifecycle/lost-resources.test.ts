@@ -12,7 +12,7 @@ afterEach(async () => {
 
 const named = handshakePayload().worker.worker_name;
 
-/** A fixture whose documents say that worker w-1 keeps `file` and `model`, and another of the same name something else. */
+/** A fixture with documents in which worker w-1 keeps `file` and `model`, and another of the same name something else. */
 async function open(hold: Promise<void> = Promise.resolve()) {
   const docs = createFakeDocumentStore();
   const put = (name: string, worker: string, more: object = {}) => ({

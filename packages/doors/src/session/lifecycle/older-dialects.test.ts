@@ -122,7 +122,7 @@ describe("a worker of the first generation", () => {
     engine.releaseAnswers("worker.join");
     await worker.nextFrame("control.session.accept");
 
-    // Not acked before its own word is stored, though a frame under its number was.
+    // Not acked before it is stored itself, though a frame under its number was.
     engine.holdAnswers("task.result");
     sendResult(7, 1);
     await worker.untilProcessed();

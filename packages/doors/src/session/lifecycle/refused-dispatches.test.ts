@@ -177,7 +177,7 @@ describe("a worker of protocol 1 that misses dispatches", () => {
       [ids[2], 3],
     ]);
     expect(handedBack()).toEqual([]);
-    // Said twice for one hole: sent again once.
+    // Reported twice for one gap: sent again once.
     expect(worker.frames.filter((frame) => frame.type === "cmd.dispatch")).toHaveLength(5);
     expect(environment.logRecords).toContainEqual(
       expect.objectContaining({ event: "session.missing", code: "E.RESULT.SEQ_GAP", corr: `${run}.2#9` }),

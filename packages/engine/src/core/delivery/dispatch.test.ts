@@ -1,4 +1,4 @@
-// What a dispatch says of its chain, and what is never sent.
+// What a dispatch contains about its chain, and what is never sent.
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { describe, expect, it } from "vitest";
 import type { RunRow, TaskRow } from "../../storage/rows.ts";

@@ -1,4 +1,4 @@
-// A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
+// A generic walk over every table: each phase x event either makes a move that the table names, or is refused with a code.
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { TaskRow, TaskRowPhase } from "../../storage/rows.ts";
@@ -16,7 +16,7 @@ import {
 } from "./task.ts";
 import { livenessAfter, livenessMoves, stepWorker, type WorkerTransition, workerMoves } from "./worker.ts";
 
-/** Every phase x event: which of them did something else than the table says, and with which codes the others were refused. */
+/** Every phase x event: which of them did not do what the table contains, and with which codes the others were refused. */
 function walk<P extends string, E extends { readonly type: string }>(
   table: Record<P, Partial<Record<string, readonly string[]>>>,
   events: readonly E[],

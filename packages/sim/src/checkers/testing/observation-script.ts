@@ -264,7 +264,7 @@ export class ObservationScript {
     return this.observe({ kind: "handler", event, ...this.#identity(worker), boot, ...about });
   }
 
-  /** What one checker says of it all. */
+  /** What one checker finds in all of it. */
   runChecker(name: CheckerName): { violations: readonly Violation[]; saw: number } {
     const runner = new CheckerRunner([name]);
     for (const observation of this.#observations) runner.observe(observation);

@@ -165,7 +165,7 @@ const deadLettersBelongToRuns: ContractCase = {
 
       assert.deepEqual(await one.read(key, "run/r1"), [deadLetter, runRow("r1")]);
       const next: DocRow = { ...deadLetter, rev: 2, body: "{}" };
-      // The letter alone is asked for; its run comes along.
+      // Only the dead letter is requested; its run is loaded with it.
       const bare = await one.begin();
       await bare.loadMore([key], []);
       assert.deepEqual(bare.row("doc", deadLetter.id), deadLetter);

@@ -1,4 +1,4 @@
-// Units that rely on a worker being what the engine's fleet says: many turns may at once, and none while another is changing it.
+// Units that rely on a worker being as the engine's fleet has it: many turns may at once, and none while another is changing it.
 
 import assert from "node:assert/strict";
 import type { ChangeSet, RunRow, WorkerRow } from "@astraflow/engine";

@@ -71,7 +71,7 @@ pidfile = ${join(folder.path, "pgbouncer.pid")}
   };
 }
 
-/** Its log tells no moment at which it listens, so it is tried. */
+/** Its log does not show when it listens, so connections are tried. */
 async function waitUntilAccepting(port: number, until: number, isGone: () => boolean): Promise<void> {
   for (;;) {
     const socket = connect(port, "127.0.0.1");

@@ -135,7 +135,7 @@ class LocalPostgresServer implements PostgresServer {
     await this.#folder.remove();
   }
 
-  /** Null once connections are accepted, else the last words of a server that did not come up. */
+  /** Null once connections are accepted, else the last output of a server that did not start. */
   async #spawn(): Promise<string | null> {
     const settings = {
       listen_addresses: "127.0.0.1",

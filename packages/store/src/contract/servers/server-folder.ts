@@ -22,7 +22,7 @@ export interface ServerFolder {
 const postgresVersionsFolder = "/usr/lib/postgresql";
 const otherProgramFolders = ["/usr/local/bin", "/usr/sbin", "/opt/homebrew/bin"];
 
-/** Where a program is; throws an error that says what to install. */
+/** Where a program is; throws an error that names what to install. */
 export function findProgram(name: string, packageName: string): string {
   const versions = existsSync(postgresVersionsFolder) ? readdirSync(postgresVersionsFolder) : [];
   const newestFirst = versions
