@@ -144,6 +144,7 @@ const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) =
   isAlone: config.store.of === "sqlite",
   metrics: createMetricsRegistry(),
   isMetricsOpen: config.isDev,
+  corsOrigins: config.corsOrigins,
   digest: digestText,
   ackDeadlineMs: config.ackDeadlineMs,
   page: readDemoPage({ token: config.isDev ? devToken.secret : null }),

@@ -289,6 +289,20 @@ describe("the scheduler's settings", () => {
     );
   });
 
+  it("[O72] origins of browser pages are none by default, come from flags or the environment, and each must be one exact origin", () => {
+    expect(start(["--dev"]).corsOrigins).toEqual([]);
+    const flags = ["--cors-origin", "https://dashboard.example", "--cors-origin=http://localhost:5173"];
+    expect(start(["--dev", ...flags]).corsOrigins).toEqual(["https://dashboard.example", "http://localhost:5173"]);
+    const env = { ASTRA_SCHEDULER_CORS_ORIGIN: "https://a.example, https://b.example:8443" };
+    expect(start(["--dev"], env).corsOrigins).toEqual(["https://a.example", "https://b.example:8443"]);
+    expect(problems(["--dev", "--cors-origin", "*"])).toEqual([expect.stringContaining("name each origin")]);
+    expect(problems(["--dev", "--cors-origin", "https://Dashboard.example/app/"])).toEqual([
+      expect.stringContaining("did you mean https://dashboard.example?"),
+    ]);
+    for (const wrong of ["null", "dashboard.example", "file:///page.html", "https://a.example:443"])
+      expect(problems(["--dev", "--cors-origin", wrong])).toHaveLength(1);
+  });
+
   it("[O69] passwords of first users come from files or the environment, must be long enough, and no message repeats one", () => {
     const files = { "/admin": "first admin password\n", "/acme": "another tenant's one", "/short": "short-secret".slice(0, 11) };
 

@@ -124,6 +124,8 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   tokenSettings: settings.token,
   userTokenMs: settings.userToken,
   blobDir: resolve(settings.blobDir || join(settings.dataDir, "blobs")),
+  /** Origins whose pages may use the API from a browser. */
+  corsOrigins: settings.corsOrigin,
   sessionTokenMs: settings.sessionToken,
   sessionKeyAgeMs: settings.sessionKeyAge,
   threads: settings.threads,

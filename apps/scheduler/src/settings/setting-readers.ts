@@ -44,6 +44,20 @@ export function readName(text: string): string | SettingProblem {
     : new SettingProblem(`is "${text}"; use up to 63 letters, digits, dots, dashes or underscores, a letter or digit first`);
 }
 
+/** An origin as browsers send it: scheme, host and port, nothing else. */
+export function readOrigin(text: string): readonly string[] | SettingProblem {
+  const origin = URL.canParse(text) ? new URL(text).origin : "null";
+  if (origin === text && /^https?:/.test(origin)) return [origin];
+  if (text === "*")
+    return new SettingProblem(
+      "is *, which would let every page on the web use the API; name each origin, like https://dashboard.example",
+    );
+  const hint = /^https?:/.test(origin)
+    ? `; did you mean ${origin}?`
+    : ", like https://dashboard.example or http://localhost:5173";
+  return new SettingProblem(`is "${text}"; write scheme, host and port as a browser does${hint}`);
+}
+
 /** Trust domains of certificates, spelled as their names are: lowercase. */
 export function readTrustDomain(text: string): string | SettingProblem {
   return /^[a-z0-9][a-z0-9._-]{0,254}$/.test(text)

@@ -12,6 +12,7 @@ import {
   readAdminPasswordFile,
   readLevel,
   readName,
+  readOrigin,
   readPercent,
   readScale,
   readSwitch,
@@ -71,6 +72,13 @@ export const settingTable = {
     "DIR",
     "where the files of resources are kept, by default in the data folder; schedulers that share a store share it too",
   ),
+  corsOrigin: {
+    valueName: "ORIGIN",
+    help: "an origin whose pages may use the API from a browser, with credentials, like https://dashboard.example; repeatable; by default none",
+    default: [] as readonly string[],
+    isList: true,
+    read: readOrigin,
+  },
   threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
     min: 0,
     max: 64,

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
 import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
@@ -12,11 +13,16 @@ import { commonHeaders, RestApi, type RestApiOptions, type RestResponse } from "
 export interface RestServerOptions extends RestApiOptions {
   /** The demo page at `/`, as HTML; absent: no such route. */
   readonly page?: string;
+  /** Origins whose pages may use the API from a browser, with credentials; absent: none. */
+  readonly corsOrigins?: readonly string[];
 }
 
 export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
   const { environment } = options;
   const api = new RestApi(options, services);
+  const crossOrigin = createCrossOriginPolicy(options.corsOrigins ?? []);
+  const addCommonHeaders = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    reply.headers({ ...commonHeaders(request.id), ...crossOrigin.responseHeaders(request) });
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     writeResponse(api.errorResponse(problem, request.id), reply);
 
@@ -28,12 +34,17 @@ export function createRestServer(options: RestServerOptions, services?: Services
     // While closing, requests that still come are answered by the engine's own refusal, in our own body.
     return503OnClosing: false,
     genReqId: () => environment.ids.next(),
-    frameworkErrors: (problem, request, reply) => void writeError(problem, request, reply),
+    frameworkErrors: (problem, request, reply) => void writeError(problem, request, addCommonHeaders(request, reply)),
   });
   // Bodies are read by the protocol's own reader, which bounds them before it builds anything.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.addHook("onRequest", async (request, reply) => void reply.headers(commonHeaders(request.id)));
+  app.addHook("onRequest", async (request, reply) => {
+    addCommonHeaders(request, reply);
+    const preflight = crossOrigin.preflightHeaders(request);
+    // Before any route: a browser sends no token with it.
+    if (preflight !== null) return reply.code(204).headers(preflight).send();
+  });
   app.addHook("onClose", async () => api.close());
   app.setErrorHandler(writeError);
   app.setNotFoundHandler((request, reply) => {
@@ -71,7 +82,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
         const isHead = request.method === "HEAD";
         if (bytes !== undefined && !isHead) return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
         if (bytes === undefined && (stream === undefined || isHead)) return writeResponse(head, reply);
-        const raw = takeOver(head, request, reply);
+        const raw = takeOver(head, reply);
         // The library would count the bytes of a body that is not sent, and say that there are none.
         if (stream === undefined) raw.end();
         else writeStream(stream, raw, environment);
@@ -116,9 +127,10 @@ function writeResponse({ status, headers, body }: RestResponse, reply: FastifyRe
 }
 
 /** Writes the head. From here on the response is ours; the library only hears that it is. */
-function takeOver({ status, headers }: RestResponse, request: FastifyRequest, reply: FastifyReply): FastifyReply["raw"] {
+function takeOver({ status, headers }: RestResponse, reply: FastifyReply): FastifyReply["raw"] {
+  const common = reply.getHeaders() as Readonly<Record<string, string>>;
   reply.hijack();
-  return reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+  return reply.raw.writeHead(status, { ...common, ...headers });
 }
 
 /** The library bounds only what it holds itself. */
