@@ -14,6 +14,7 @@ export { EventLookup } from "./events/event-lookup.ts";
 export type { StreamEvent } from "./events/fact-events.ts";
 export { HeartbeatWatch, heartbeatEventData } from "./events/heartbeat-watch.ts";
 export { CursorExpired, type FactEvents, LogTail } from "./events/log-tail.ts";
+export { findSessionRuns, isPartOfSnapshot, sessionSnapshotLimits, snapshotEventsOf } from "./events/session-snapshots.ts";
 export {
   type HeartbeatData,
   type PublishedHeartbeat,

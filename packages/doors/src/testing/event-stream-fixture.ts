@@ -1,6 +1,6 @@
 // The event stream over a log and a few rows in memory, with readers that take only what the test lets them take.
 
-import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
+import type { ChunkRow, EventPage, LoggedFact, PageQuery, RunRow, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
 import { routes } from "@astraflow/protocol";
 import { SseTestReader } from "@astraflow/protocol/testing";
 import { type CallerIdentity, HeartbeatWatch, VolatileEvents } from "@astraflow/services";
@@ -37,7 +37,17 @@ interface SampleFact {
 /** A log and the few rows that events look up, in memory. */
 export function openEventStreamFixture(
   facts: SampleFact[],
-  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskRowPhase; farewells?: Set<() => void> } = {},
+  more: {
+    floor?: number;
+    chunks?: ChunkRow[];
+    state?: TaskState;
+    phase?: TaskRowPhase;
+    farewells?: Set<() => void>;
+    /** All runs there are, oldest first; otherwise r1 of the client c1 and r2 of c2. */
+    runs?: readonly RunRow[];
+    /** Called when the runs of a client session are looked for. */
+    onFindRuns?: () => void;
+  } = {},
 ) {
   const entries: LoggedFact[] = [];
   const add = ({ type, data = {}, subject = "run/r1" }: SampleFact): void => {
@@ -52,13 +62,19 @@ export function openEventStreamFixture(
   facts.forEach(add);
   const phase = more.phase === undefined ? {} : { phase: more.phase };
   const counts = { events: 0, snapshots: 0 };
+  const runs = more.runs ?? [runRow("r1", { client: "c1" }), runRow("r2", { client: "c2" })];
   const page = async (query: PageQuery): Promise<unknown> => {
     const head = entries.length;
     if (query.page === "run") {
       if (query.tasksMax !== 0) counts.snapshots += 1;
-      const run =
-        query.run === "r1" ? runRow("r1", { client: "c1" }) : query.run === "r2" ? runRow("r2", { client: "c2" }) : null;
-      return { detail: run === null ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
+      const run = runs.find(({ id }) => id === query.run);
+      return { detail: run === undefined ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
+    }
+    if (query.page === "runs") {
+      more.onFindRuns?.();
+      const { client, phase: wanted, limit } = query;
+      const matching = runs.filter((run) => run.client === client && (wanted === undefined || run.phase === wanted));
+      return { items: matching.reverse().slice(0, limit), next: null, head };
     }
     if (query.page === "workers") return { items: [workerRow("w-1")], head };
     if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };

@@ -7,14 +7,17 @@ import {
   defaultHeartbeatMs,
   EventLookup,
   type FactEvents,
+  findSessionRuns,
   type HeartbeatWatch,
   LogTail,
   type ServicesOptions,
+  type StreamEvent,
   type VolatileEvents,
 } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, invalidRequest, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
+import { SessionSnapshotFeed, snapshotIndexMin } from "./session-snapshot-feed.ts";
 import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 
 type StreamedServices = "engineClient" | "reader" | "environment" | "ackDeadlineMs" | "heartbeatMsOf";
@@ -50,12 +53,16 @@ export function eventsHandlers(options: EventRoutesOptions) {
       const requestedStart = readStartCursor(call);
       const why = tenantReaders.capacityFault(tenant, volatileFilter);
       if (why !== null) throw why;
-      const tail = await tenantReaders.openTail(tenant);
+      const { tail, lookup } = await tenantReaders.openTail(tenant);
       // Without a cursor a reader starts at the newest event. The tail does not know it: without readers it has not moved.
       const head = await readLogHead(reader, tenant);
-      const start = requestedStart ?? { position: head, eventIndex: null };
+      const start = requestedStart ?? { position: head, eventIndex: null, wantsSnapshots: true };
+      // After the position is known: what happens to these runs from there on is in their snapshots or follows them.
+      const runIds = start.wantsSnapshots ? await findSnapshotRuns(call, filter, options) : [];
+      const snapshots = new SessionSnapshotFeed({ lookup, tenant, filter, runIds, position: start.position });
       return eventStreamReply((sink) => {
-        const feed = { call, sink, tail, filter, volatileFilter, start, head, environment, volatile, shutdownListeners };
+        const source = { call, sink, tail, snapshots, environment, volatile, shutdownListeners };
+        const feed = { ...source, filter, volatileFilter, start, head };
         const eventReader = new EventReader(feed);
         // Asked again now that the reader begins to read: many may have come at once.
         const capacityProblem = tenantReaders.capacityFault(tenant, volatileFilter);
@@ -67,34 +74,57 @@ export function eventsHandlers(options: EventRoutesOptions) {
   } satisfies RouteHandlers;
 }
 
-type WakeableTail = LogTail & { wake(): void };
+/** Runs that a reader is shown before the first event: those of its client session, if its filter lets any event of them pass. */
+async function findSnapshotRuns(
+  { query, tenant }: RestCall,
+  filter: EventFilter,
+  { reader, environment }: EventRoutesOptions,
+): Promise<readonly string[]> {
+  const { clientSessionId: client, runId } = query;
+  if (client === undefined) return [];
+  const scope = { tenant, runId: runId ?? "", clientSessionId: client };
+  if (!(["run.status", "run.snapshot"] as const).some((type) => filter({ type, scope, node: null }))) return [];
+  const runIds = await findSessionRuns(reader, { tenant, client, now: environment.clock.now() });
+  return runId === undefined ? runIds : runIds.filter((id) => id === runId);
+}
+
+interface TenantTail {
+  readonly tail: LogTail;
+  readonly lookup: EventLookup;
+}
 
 /** The open streams of each tenant, and the tail that feeds them. */
 class TenantReaders {
   readonly #options: EventRoutesOptions;
-  readonly #tails = new Map<string, Promise<WakeableTail>>();
+  readonly #tails = new Map<string, Promise<TenantTail>>();
   readonly #open = new Map<string, { readers: number; wires: number; stopPolling(): void }>();
 
   constructor(options: EventRoutesOptions) {
     this.#options = options;
     // A tail that could not be opened is opened again by the next request.
     const ignoreFailedTail = (): void => undefined;
-    options.engineClient.on("log", ({ tenant }) => void this.#tails.get(tenant)?.then((tail) => tail.wake(), ignoreFailedTail));
+    options.engineClient.on(
+      "log",
+      ({ tenant }) => void this.#tails.get(tenant)?.then(({ tail }) => tail.wake(), ignoreFailedTail),
+    );
   }
 
-  openTail(tenant: string): Promise<WakeableTail> {
+  openTail(tenant: string): Promise<TenantTail> {
     const known = this.#tails.get(tenant);
     if (known !== undefined) return known;
     const { reader, environment, ackDeadlineMs, heartbeatMsOf = defaultHeartbeatMs } = this.#options;
     const lookup = new EventLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
-    const made = readLogHead(reader, tenant).then((head) => new LogTail({ tenant, reader, lookup, environment }, head));
+    const made = readLogHead(reader, tenant).then((head) => ({
+      tail: new LogTail({ tenant, reader, lookup, environment }, head),
+      lookup,
+    }));
     this.#tails.set(tenant, made);
     made.catch(() => this.#tails.delete(tenant));
     return made;
   }
 
   /** Log and workers are polled only while somebody reads: a timer without readers would keep a stopping scheduler alive. */
-  add(tenant: string, tail: WakeableTail, { heartbeat, frame }: VolatileFilter): () => void {
+  add(tenant: string, tail: LogTail, { heartbeat, frame }: VolatileFilter): () => void {
     const { environment, heartbeatWatch } = this.#options;
     const stopHeartbeats = heartbeat === null ? null : heartbeatWatch.watchTenant(tenant);
     const startPolling = () => environment.timers.every(eventLimits.pollMs, () => tail.wake());
@@ -128,12 +158,15 @@ interface EventCursor {
   readonly position: number;
   /** Index of the last event seen of the next fact; null: none. */
   readonly eventIndex: number | null;
+  /** The reader has no position yet, or was cut off among its snapshots. */
+  readonly wantsSnapshots: boolean;
 }
 
 interface ReaderFeed extends Required<Pick<EventRoutesOptions, "environment" | "volatile" | "shutdownListeners">> {
   readonly call: RestCall;
   readonly sink: EventSink;
   readonly tail: LogTail;
+  readonly snapshots: SessionSnapshotFeed;
   readonly filter: EventFilter;
   readonly volatileFilter: VolatileFilter;
   readonly start: EventCursor;
@@ -141,7 +174,7 @@ interface ReaderFeed extends Required<Pick<EventRoutesOptions, "environment" | "
   readonly head: number;
 }
 
-/** Feeds one reader until it disconnects: first what it missed, as fast as it reads, then new events. */
+/** Feeds one reader until it disconnects: first snapshots and what it missed, as fast as it reads, then new events. */
 class EventReader {
   readonly stream: EventStream;
   readonly #feed: ReaderFeed;
@@ -167,7 +200,7 @@ class EventReader {
   }
 
   start(onEnd: () => void): void {
-    const { call, start, head, tail, shutdownListeners, volatileFilter } = this.#feed;
+    const { call, start, head, tail, snapshots, shutdownListeners, volatileFilter } = this.#feed;
     const { stream } = this;
     const closeForShutdown = (): void =>
       stream.closeWithError(fault("E.SHUTTING_DOWN", "the scheduler is shutting down; reconnect with Last-Event-ID"));
@@ -181,9 +214,9 @@ class EventReader {
     // The reader has a cursor now, though there may be no event yet.
     const ahead = `cursor ${start.position} is ahead of the log, which is at ${head}; reload the runs and continue from here`;
     if (isAheadOfLog) this.#sendGap(head, ahead, { head });
-    else this.#sendCursor();
+    else if (snapshots.isDone) this.#sendCursor();
     this.#onEnd.push(tail.subscribe(() => this.#wakeUp()));
-    const isCaughtUp = (): boolean => this.#position >= head;
+    const isCaughtUp = (): boolean => snapshots.isDone && this.#position >= head;
     this.#onEnd.push(feedVolatile({ ...this.#feed, tenant: call.tenant, stream, filter: volatileFilter, isCaughtUp }));
     this.#wakeUp();
   }
@@ -201,14 +234,20 @@ class EventReader {
   }
 
   async #sendPending(): Promise<void> {
-    const { tail, filter, head } = this.#feed;
+    const { tail, snapshots, filter, head } = this.#feed;
+    while (this.stream.isOpen && !snapshots.isDone) {
+      if (this.#pauseIfSlow()) return;
+      await snapshots.sendNext(this.stream);
+      if (snapshots.isDone) this.#sendCursor();
+    }
     while (this.stream.isOpen) {
       if (this.#pauseIfSlow()) return;
       this.#isRequested = false;
       const facts = await tail.readAfter(this.#position);
       for (const one of facts) {
         if (!this.stream.isOpen || this.#pauseIfSlow()) return;
-        const isSent = sendFactEvents(this.stream, one, this.#eventIndex, filter, one.position <= head);
+        const isNew = (event: StreamEvent): boolean => filter(event) && !snapshots.includes(one.position, event);
+        const isSent = sendFactEvents(this.stream, one, this.#eventIndex, isNew, one.position <= head);
         if (isSent) this.#lastSentPosition = one.position;
         this.#position = one.position;
         this.#eventIndex = null;
@@ -262,7 +301,7 @@ function sendFactEvents(
   stream: EventStream,
   { position, events }: FactEvents,
   seen: number | null,
-  filter: EventFilter,
+  filter: (event: StreamEvent) => boolean,
   isReplayed: boolean,
 ): boolean {
   const passing = [...events.entries()].filter(([eventIndex, event]) => (seen === null || eventIndex > seen) && filter(event));
@@ -282,8 +321,13 @@ function readStartCursor(call: RestCall): EventCursor | null {
   if (text === undefined || text === "") return null;
   const parts = /^([0-9]{1,16})(?:\.([0-9]{1,6}))?$/.exec(text);
   const position = Number(parts?.[1]);
-  if (parts !== null && Number.isSafeInteger(position))
-    return { position, eventIndex: parts[2] === undefined ? null : Number(parts[2]) };
+  if (parts !== null && Number.isSafeInteger(position)) {
+    const eventIndex = parts[2] === undefined ? null : Number(parts[2]);
+    const wantsSnapshots = eventIndex !== null && eventIndex >= snapshotIndexMin;
+    return wantsSnapshots
+      ? { position: position + 1, eventIndex: null, wantsSnapshots }
+      : { position, eventIndex, wantsSnapshots };
+  }
   const path = header ? "headers.Last-Event-ID" : "query.after";
   throw invalidRequest(path, `${path} must be the id of an event of this stream, or a page's asOf`);
 }

@@ -13,7 +13,9 @@ export const eventRoutes = {
     query: {
       clientSessionId: {
         schema: t.id(),
-        description: "Only runs that were started with this clientId, and events that belong to no run.",
+        description:
+          "Only runs that were started with this clientId, and events that belong to no run. Without a cursor the stream begins with snapshots of " +
+          "the open and just-ended ones.",
       },
       runId: { schema: t.id() },
       nodeId: { schema: t.id() },
