@@ -104,6 +104,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     isSecure: server.isSecure,
     authenticate: credentials.authenticate,
     authenticator: credentials.workerAuthenticator,
+    schemaModeOf: (tenant) => config.tenants[tenant]?.schemaMode ?? config.schemaMode,
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),

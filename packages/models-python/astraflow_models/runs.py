@@ -14,6 +14,14 @@ class ErrorBody(TypedDict):
 NodeStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
 
 
+class NodeWarning(TypedDict):
+    # E.PARAMS.INVALID or E.RESULT.INVALID.
+    code: str
+    message: str
+    # JSON pointer that begins with /parameters or /results.
+    field: str
+
+
 class RunArtifact(TypedDict):
     resourceId: str
     nodeId: NotRequired[str]
@@ -109,6 +117,7 @@ class RunNodeStatus(TypedDict):
     metrics: NotRequired[dict[str, float]]
     state: NotRequired["RunNodeStatusState"]
     error: NotRequired["RunNodeStatusError"]
+    warnings: NotRequired[list["NodeWarning"]]
     label: NotRequired[str]
     middlewares: NotRequired[list[str]]
     # On a middleware: its host. Null on the host.
@@ -287,6 +296,8 @@ class Workflow(TypedDict):
     nodes: list["WorkflowNodes"]
     edges: list["WorkflowEdges"]
     runtimes: NotRequired[dict[str, "WorkflowRuntimes"]]
+    # For every node whose policy does not name one; absent: as manifest and tenant say.
+    schemaMode: NotRequired[Literal["warn", "enforce"]]
     tags: NotRequired[list[str]]
     previewImage: NotRequired[str]
     subgraphs: NotRequired[list["WorkflowSubgraphs"]]
@@ -644,6 +655,8 @@ class WorkflowNodesPolicy(TypedDict):
     resourceRefs: NotRequired[list["WorkflowNodesPolicyResourceRefs"]]
     # This version of the node's package or a newer one.
     minVersion: NotRequired[str]
+    # Whether parameters and results that do not match their schema are a warning, or fail the task.
+    schemaMode: NotRequired[Literal["warn", "enforce"]]
 
 
 class WorkflowNodesPosition(TypedDict):
@@ -799,6 +812,8 @@ class WorkflowNodesMiddlewaresPolicy(TypedDict):
     resourceRefs: NotRequired[list["WorkflowNodesMiddlewaresPolicyResourceRefs"]]
     # This version of the node's package or a newer one.
     minVersion: NotRequired[str]
+    # Whether parameters and results that do not match their schema are a warning, or fail the task.
+    schemaMode: NotRequired[Literal["warn", "enforce"]]
 
 
 class WorkflowNodesMiddlewares(TypedDict):

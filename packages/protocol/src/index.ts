@@ -3,7 +3,14 @@
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";
 export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
-export type { NodePort, NodeUi, NodeWidget, PortBinding } from "./definitions/node-ui.ts";
+export {
+  type NodePort,
+  type NodeUi,
+  type NodeWidget,
+  type PortBinding,
+  type SchemaMode,
+  schemaModes,
+} from "./definitions/node-ui.ts";
 export {
   type Edge,
   findWorkflowFaults,

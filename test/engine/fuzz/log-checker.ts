@@ -119,7 +119,7 @@ export class LogChecker {
     if (task.run !== runId) return `task ${id} belongs to run ${task.run}`;
     if (task.end !== null) return `task ${id} had ended (${task.end})`;
     // Its failure follows, as its last fact.
-    if (type === "task.dead") return null;
+    if (type === "task.dead" || type === "task.warning") return null;
     if (type === "task.granted") return this.#applyGrant(run, task, fence, String(data["worker"]));
     if (type === "task.requeued") {
       if (task.worker === null || task.worker !== data["from"])

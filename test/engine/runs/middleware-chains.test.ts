@@ -338,7 +338,7 @@ describe("requests", () => {
     expect(nextAnswers(harness).at(-1)).toMatchObject({ request: "too late", error: { code: "next_run_finalised" } });
   });
 
-  it("[E58] a next call is answered next_unavailable if no worker takes it in time, and next_failed if its parameters are invalid", async () => {
+  it("[E58] a next call is answered next_unavailable if no worker takes it in time, and next_failed if its parameters do not match a schema that is enforced", async () => {
     const harness = await startHarness();
     const worker = await harness.joinWorker("w", { slots: 4 });
     await startAndSettle(harness, buildHostWithMiddlewares([{}], { host: { policy: { pool: "nowhere", queueTimeoutMs: 500 } } }));
@@ -349,7 +349,7 @@ describe("requests", () => {
     const workflow = buildHostWithMiddlewares([{}]);
     const [host] = workflow.nodes as [object];
     const schema = { parameters: { type: "object", properties: { n: { type: "number" } } } };
-    const run = await startAndSettle(harness, { ...workflow, nodes: [{ ...host, schema }] });
+    const run = await startAndSettle(harness, { ...workflow, schemaMode: "enforce", nodes: [{ ...host, schema }] });
     await callNext(worker, lastDispatchFor(worker, "1"), "q2", { payload: { n: "text" } });
 
     expect(nextAnswers(harness).at(-1)).toMatchObject({ run, error: { code: "next_failed" } });

@@ -163,14 +163,37 @@ describe("the sample workflow", () => {
     expect(worker.lastDispatch).toMatchObject({ nodeType: "playwright.open_page", packageVersion: "2025.11.3" });
   });
 
-  it("[E108] values that the sample workflow's schemas forbid are refused by node and field: a button before the run, a status after it", async () => {
+  it("[E108] values that the sample workflow's schemas forbid are named by node and field: a button before the run, a status after it", async () => {
     const { world: harness, bench, start, join } = await openFixture();
     const worker = await join();
-    const refused = await start(sample({ selector: "#x", button: "sideways" }));
+    const sideways = sample({ selector: "#x", button: "sideways" });
+    const check = (await bench.callRoute("validateWorkflow", { body: sideways as never })).body;
+    expect(check.isValid).toBe(true);
+    expect(check.problems).toContainEqual(
+      expect.objectContaining({ severity: "warning", node: clickButtonId, path: "/nodes/1/parameters/button" }),
+    );
+
+    const { body } = await start(sideways);
+    await worker.succeed({ status: "SUCCEEDED", page: {}, done: true });
+    await harness.settle();
+    await worker.succeed({ status: "PERHAPS" });
+    const run = (await bench.callRoute("getRun", { params: { runId: body.runId } })).body;
+    expect(run.status).toBe("succeeded");
+    expect(run.nodes[1].warnings).toMatchObject([
+      { code: "E.PARAMS.INVALID", field: "/parameters/button" },
+      { code: "E.RESULT.INVALID", field: "/results/status" },
+    ]);
+  });
+
+  it("[E108] values that the sample workflow's schemas forbid are refused where it enforces them: a button before the run, a status after it", async () => {
+    const { world: harness, bench, start, join } = await openFixture();
+    const worker = await join();
+    const strict = (parameters?: object) => ({ ...sample(parameters), schemaMode: "enforce" });
+    const refused = await start(strict({ selector: "#x", button: "sideways" }));
     expect(refused).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID", details: { node: clickButtonId } } });
     expect(refused.body.message).toContain("button");
 
-    const { body } = await start(sample());
+    const { body } = await start(strict());
     await worker.succeed({ status: "SUCCEEDED", page: {}, done: true });
     await harness.settle();
     await worker.succeed({ status: "PERHAPS" });

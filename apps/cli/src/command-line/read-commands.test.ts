@@ -4,6 +4,7 @@ import { openPage } from "../local/open-command.ts";
 import { fitTableToWidth } from "../output/table.ts";
 import { compareNodes } from "../runs/diff-command.ts";
 import { showLedger, showRun } from "../runs/inspect-commands.ts";
+import { explainRun } from "../runs/why-command.ts";
 import { createCommandFixture, sampleRun as run } from "../testing/command-fixture.ts";
 import { showQueue } from "../workers/queue-commands.ts";
 
@@ -20,6 +21,26 @@ describe("looking back", () => {
 
     expect(fixture.calls[0]).toEqual(["getRun", { runId, at: 7 }]);
     expect(fixture.stderr()).toContain("State at log position 7; current state: astra runs show");
+  });
+
+  it("[L80] runs show and why list every value that did not match its schema", async () => {
+    const warning = { code: "E.RESULT.INVALID", message: "node n: results.status is required", field: "/results/status" };
+    const nodes = [{ nodeId: "n", taskId: `${runId}.0`, status: "succeeded" as const, warnings: [warning] }];
+    const fixture = createCommandFixture({
+      getRun: run(runId, { status: "succeeded", nodes }),
+      getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
+    });
+
+    await showRun(fixture.context, { run: runId });
+    await explainRun(fixture.context, { run: runId });
+
+    const line = "warning E.RESULT.INVALID: node n: results.status is required";
+    expect(
+      fixture
+        .stdout()
+        .split("\n")
+        .filter((one) => one.trim() === line),
+    ).toHaveLength(2);
   });
 
   it("[L31] runs ledger reads the ledger to its end, and ends with exit code 1 if a task was accepted twice", async () => {

@@ -47,6 +47,8 @@ it("[L1] applying events to a followed run gives the state that a later read of 
   expect(applyEvent("14", { kind: "node.error", ...node, error: { code: "E.X", message: "m" } })).toMatchObject({
     error: { code: "E.X" },
   });
+  const warning = { code: "E.PARAMS.INVALID", message: "m", field: "/parameters/a" };
+  expect(applyEvent("14.1", { kind: "node.warning", ...node, warning })).toMatchObject({ warnings: [warning] });
   expect(applyEvent("15", { kind: "node.status", ...node, status: "dispatching" })).not.toHaveProperty("error");
   expect(applyEvent("16", { kind: "node.status", ...node, status: "completed" })).toMatchObject({
     status: "succeeded",

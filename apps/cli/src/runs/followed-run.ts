@@ -62,6 +62,7 @@ function createNode(data: NodeEventData): FollowedNode {
 function applyNodeEvent(old: FollowedNode, data: NodeEventData, at: string): FollowedNode {
   if (data.kind === "node.status") return applyNodeStatus(old, data, at);
   if (data.kind === "node.error") return { ...old, error: data.error };
+  if (data.kind === "node.warning") return { ...old, warnings: [...(old.warnings ?? []), data.warning] };
   if (data.kind !== "node.state") return old;
   const { attempt } = data.state as { attempt?: unknown };
   // A worker that reports has the dispatch, although its acknowledgement may come later. The scheduler's own reports name the attempt.

@@ -11,7 +11,7 @@ import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
 import { isRunEnded, statusColor } from "./run-status.ts";
-import { renderRun } from "./run-view.ts";
+import { describeWarnings, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
 export async function listRuns(context: CommandContext, flags: RunFilterFlags & { limit: number }): Promise<ExitCode> {
@@ -53,7 +53,8 @@ export async function showRun(context: CommandContext, { run: id, at }: TextInpu
   for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now, url: client.url })) terminal.print(line);
   if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
   const artifacts = (run.artifacts ?? []).map((one) => `artifact ${one.resourceId} (${one.type}) at ${one.workerName}`);
-  return printItem(context, run, [...(run.error ? [`${run.error.code}: ${run.error.message}`] : []), ...artifacts]);
+  const error = run.error ? [`${run.error.code}: ${run.error.message}`] : [];
+  return printItem(context, run, [...error, ...describeWarnings(run), ...artifacts]);
 }
 
 /** The last instant in a past state of a run, which stands for "now" in it. */

@@ -2,7 +2,7 @@ import { compilePlan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createColors } from "../output/terminal.ts";
-import { describeRunChanges, renderRun } from "./run-view.ts";
+import { describeRunChanges, describeWarnings, renderRun } from "./run-view.ts";
 
 const ids = ["first", "second", "third"];
 
@@ -85,6 +85,23 @@ describe("the picture of a run", () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must be gone
     expect(lines.join("")).not.toMatch(/[\u0000-\u001f]/);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(40);
+  });
+});
+
+describe("the warnings of a run", () => {
+  const warnings = [{ code: "E.RESULT.INVALID", message: "node first: results.status is required", field: "/results/status" }];
+  const warned = run([node("first", { status: "succeeded", workerName: "w-1", warnings })]);
+
+  it("[L80] the run view and the changes of a run show a value that did not match its schema", () => {
+    const before = run([node("first", { status: "running", workerName: "w-1" })]);
+
+    expect(renderRun(warned, workflow, options)[0]).toMatch(
+      /✓ {2}Step first .* warning: node first: results\.status is required$/,
+    );
+    expect(describeRunChanges(before, warned, plan)).toEqual([
+      "Step first · succeeded · w-1 · warning: node first: results.status is required",
+    ]);
+    expect(describeWarnings(warned)).toEqual(["warning E.RESULT.INVALID: node first: results.status is required"]);
   });
 });
 

@@ -84,9 +84,22 @@ export function describeNodeChange(before: RunNodeStatus | undefined, after: Run
   return parts.filter((label) => label !== "").join(" · ");
 }
 
-/** The error, or the last message of a task that has not ended. */
+/** The error, else the last warning, else the last message of a task that has not ended. */
 const lastMessage = (node: RunNodeStatus): string =>
-  stripControlCharacters(node.error?.message ?? (isFinalStatus(node.status) ? "" : (node.state?.message ?? "")));
+  stripControlCharacters(
+    node.error?.message ?? lastWarning(node) ?? (isFinalStatus(node.status) ? "" : (node.state?.message ?? "")),
+  );
+
+function lastWarning({ warnings }: RunNodeStatus): string | undefined {
+  const last = warnings?.at(-1);
+  return last === undefined ? undefined : `warning: ${last.message}`;
+}
+
+/** One line per value of the run that did not match its schema and did not fail its node. */
+export const describeWarnings = ({ nodes = [] }: Run): string[] =>
+  nodes.flatMap(({ warnings = [] }) =>
+    warnings.map(({ code, message }) => stripControlCharacters(`warning ${code}: ${message}`)),
+  );
 
 export const describeRunStatus = (run: Run): string =>
   `run ${run.runId} ${run.status}${run.error ? ` · ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`;
@@ -128,13 +141,15 @@ function formatAttemptAndWorker(node: RunNodeStatus | null): string {
   return parts.filter((part) => part !== "").join(" · ");
 }
 
-/** The error, the message and last output of a running task, or what the task waits for. */
+/** The error, the message and last output of a running task, the last warning, or what the task waits for. */
 function formatNodeDetail({ status: node, waitsFor, kind }: RunTreeRow, colors: Colors): string {
   if (node?.error) return colors.red(`${node.error.code}: ${stripControlCharacters(node.error.message)}`);
   if (node?.status === "running") {
     const printed = truncateStart(stripControlCharacters(node.printed?.trimEnd().split("\n").at(-1) ?? ""), printedWidthMax);
     return [stripControlCharacters(node.state?.message ?? ""), printed === "" ? "" : `"${printed}"`].filter(Boolean).join("  ");
   }
+  const warning = node === null ? undefined : lastWarning(node);
+  if (warning !== undefined) return colors.yellow(stripControlCharacters(warning));
   if (node?.why !== undefined && node.status !== "queued") return colors.dim(stripControlCharacters(node.why));
   if ((node !== null && node.status !== "queued") || kind !== "node") return "";
   return colors.dim(waitsFor.length > 0 ? `waits for ${waitsFor.map(stripControlCharacters).join(", ")}` : "waits for a worker");

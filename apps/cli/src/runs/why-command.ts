@@ -8,6 +8,7 @@ import { formatInstant, formatPairs, formatTimeSpan } from "../output/format.ts"
 import { formatTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded } from "./run-status.ts";
+import { describeWarnings } from "./run-view.ts";
 
 /** Without a node, at most this many waiting nodes are explained. */
 const explainedMax = 10;
@@ -40,14 +41,17 @@ export async function explainRun(context: CommandContext, input: TextInput<"run"
   return exitCodes.ok;
 }
 
-function explainEnd(context: CommandContext, { runId, status, error: runError, nodes = [] }: Run): ExitCode {
+function explainEnd(context: CommandContext, run: Run): ExitCode {
+  const { runId, status, error: runError, nodes = [] } = run;
   const failed = nodes.filter(({ error }) => error !== undefined);
+  const noted = nodes.filter(({ error, warnings }) => error !== undefined || warnings !== undefined);
   const lines = [
     `run ${runId} ${status}${runError ? `: ${runError.code}: ${runError.message}` : ""}`,
     ...failed.map(({ label, nodeId, error }) => `  ${label ?? nodeId}: ${error?.code}: ${error?.message ?? ""}`),
+    ...describeWarnings(run).map((line) => `  ${line}`),
   ];
   const hint = status === "failed" && `next: astra runs retry ${runId}`;
-  return printItem(context, { runId, status, error: runError, nodes: failed }, lines, hint);
+  return printItem(context, { runId, status, error: runError, nodes: noted }, lines, hint);
 }
 
 const moreWaitingMessage = (count: number): string =>

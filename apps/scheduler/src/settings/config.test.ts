@@ -150,6 +150,7 @@ describe("the scheduler's settings", () => {
       saturated: 30_000,
       sendWindow: 16,
       recvWindow: 32,
+      schemaMode: "enforce",
     };
 
     expect(start(...given({ acme: own, plain: {} })).tenants).toEqual({
@@ -165,13 +166,22 @@ describe("the scheduler's settings", () => {
         },
         sendWindow: 16,
         recvWindow: 32,
+        schemaMode: "enforce",
         isCertificateRequired: false,
       },
       plain: { thresholds: {}, isCertificateRequired: false },
     });
     const reported = problems(
       ...given({
-        acme: { lese: 1, lease: "long", sendWindow: 0, drainMemory: 200, requireCertificate: "maybe", heartbeat: [1] },
+        acme: {
+          lese: 1,
+          lease: "long",
+          sendWindow: 0,
+          drainMemory: 200,
+          requireCertificate: "maybe",
+          heartbeat: [1],
+          schemaMode: "x",
+        },
         "a/b": {},
         other: 7,
       }),
@@ -183,6 +193,7 @@ describe("the scheduler's settings", () => {
       expect.stringMatching(/"drainMemory" of "acme".* is "200"/),
       expect.stringMatching(/"requireCertificate" of "acme".* is "maybe"/),
       expect.stringMatching(/"heartbeat" of "acme"/),
+      expect.stringMatching(/"schemaMode" of "acme".* is "x"; it must be one of warn, enforce/),
       expect.stringMatching(/"a\/b" of .* no name of a tenant/),
       expect.stringMatching(/"other" of .* must be an object/),
     ]);
@@ -204,17 +215,19 @@ describe("the scheduler's settings", () => {
     ]);
   });
 
-  it("[O32] windows, load thresholds, saturation, session tokens and their keys can be set by flags for all tenants", () => {
+  it("[O32] windows, load thresholds, saturation, session tokens and their keys, and the schema mode can be set by flags for all tenants", () => {
     expect(start(["--dev"])).toMatchObject({
       sendWindow: null,
       recvWindow: null,
       thresholds: { drainMemPct: 90, drainDiskPct: 95, saturatedMs: 60_000, quietHeartbeatMs: 35_000, quietLeaseMs: 105_000 },
       sessionTokenMs: 3_600_000,
       sessionKeyAgeMs: 86_400_000,
+      schemaMode: "warn",
       tenants: {},
     });
     const flags = ["--send-window=8", "--recv-window=9", "--drain-memory=70", "--drain-disk=101", "--saturated=1000"];
-    expect(start(["--dev", ...flags, "--session-token=2000", "--session-key-age=3000"])).toMatchObject({
+    expect(start(["--dev", ...flags, "--session-token=2000", "--session-key-age=3000", "--schema-mode=enforce"])).toMatchObject({
+      schemaMode: "enforce",
       sendWindow: 8,
       recvWindow: 9,
       thresholds: { drainMemPct: 70, drainDiskPct: 101, saturatedMs: 1_000 },

@@ -139,6 +139,8 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   /** Null: the one that is kept in the data folder. */
   replica: settings.replica || (store.of === "sqlite" ? sqliteReplicaName : null),
   turnsInFlight: store.of === "sqlite" ? 1 : settings.turnsInFlight,
+  /** For tenants without one of their own. */
+  schemaMode: settings.schemaMode,
   timeScale: settings.timeScale,
 });
 

@@ -1,7 +1,7 @@
 // How the texts of the scheduler's settings are read: addresses, names, switches, numbers, tokens.
 
-import type { Permission } from "@astraflow/protocol";
-import { limits, userRoles } from "@astraflow/protocol";
+import type { Permission, SchemaMode } from "@astraflow/protocol";
+import { limits, schemaModes, userRoles } from "@astraflow/protocol";
 import { allGrants, grantsForRoles, tenantGrants } from "@astraflow/services";
 import { type SettingOrigin, SettingProblem } from "@astraflow/settings";
 
@@ -86,6 +86,11 @@ export const readWindow = readWhole({ min: 1, max: limits.windowMax, unit: "fram
 export function readScale(text: string): number | SettingProblem {
   const value = /^\d{1,4}(\.\d{1,3})?$/.test(text.trim()) ? Number(text) : Number.NaN;
   return value >= 1 && value <= 1_000 ? value : new SettingProblem(`is "${text}"; it must be a number from 1 to 1000`);
+}
+
+export function readSchemaMode(text: string): SchemaMode | SettingProblem {
+  const mode = schemaModes.find((one) => one === text.toLowerCase());
+  return mode ?? new SettingProblem(`is "${text}"; it must be one of ${schemaModes.join(", ")}`);
 }
 
 export function readLevel(text: string): LogLevel | SettingProblem {

@@ -1,6 +1,7 @@
 // Every setting of the scheduler, one row each: its meaning, its default, how it is read. Flags, variables, keys of the file and
 // --help follow from this table. Settings of single tenants are in tenant-settings.ts, checks across settings in config.ts.
 
+import { type SchemaMode, schemaModes } from "@astraflow/protocol";
 import type { SettingTable, SettingValues } from "@astraflow/settings";
 import {
   type Address,
@@ -15,6 +16,7 @@ import {
   readOrigin,
   readPercent,
   readScale,
+  readSchemaMode,
   readSwitch,
   readText,
   readToken,
@@ -120,6 +122,13 @@ export const settingTable = {
   drainMemory: percent("a worker with this much of its memory in use gets nothing new; 101 is never", 90),
   drainDisk: percent("a worker with this much of its disk in use gets nothing new; 101 is never", 95),
   saturated: milliseconds("a worker whose slots are all busy for this long counts as saturated", 60_000),
+  schemaMode: {
+    valueName: "MODE",
+    help: "what becomes of parameters and results that do not match their schema, where neither workflow nor manifest names it: warn, or enforce to fail the task",
+    choices: schemaModes,
+    default: "warn" as SchemaMode,
+    read: readSchemaMode,
+  },
   timeScale: {
     valueName: "X",
     help: "for tests, with --dev: the store's clock runs X times faster",

@@ -1,9 +1,9 @@
 // Settings of single tenants, out of `tenants` in the configuration file, checked together with those of the whole scheduler.
 
 import type { TenantSettings } from "@astraflow/engine";
-import { didYouMean, isRecord, omitUndefined } from "@astraflow/protocol";
+import { didYouMean, isRecord, omitUndefined, type SchemaMode } from "@astraflow/protocol";
 import { SettingProblem } from "@astraflow/settings";
-import { dayMs, namePattern, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
+import { dayMs, namePattern, readPercent, readSchemaMode, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
 
 /** What one tenant has of its own; the rest is as for everybody. */
 export interface TenantConfig {
@@ -11,6 +11,7 @@ export interface TenantConfig {
   readonly sendWindow?: number;
   readonly recvWindow?: number;
   readonly isCertificateRequired: boolean;
+  readonly schemaMode?: SchemaMode;
 }
 
 const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
@@ -18,7 +19,7 @@ const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
 type TenantField = keyof TenantSettings | Exclude<keyof TenantConfig, "thresholds">;
 interface TenantRow {
   readonly field: TenantField;
-  read(text: string): number | boolean | SettingProblem;
+  read(text: string): number | boolean | SchemaMode | SettingProblem;
 }
 
 const tenantRows: Readonly<Record<string, TenantRow>> = {
@@ -31,6 +32,7 @@ const tenantRows: Readonly<Record<string, TenantRow>> = {
   saturated: { field: "saturatedMs", read: readMs },
   sendWindow: { field: "sendWindow", read: readWindow },
   recvWindow: { field: "recvWindow", read: readWindow },
+  schemaMode: { field: "schemaMode", read: readSchemaMode },
   requireCertificate: { field: "isCertificateRequired", read: readSwitch },
 };
 
@@ -63,7 +65,7 @@ export function readTenants(
 }
 
 function readTenant(own: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
-  const values: { [K in TenantField]?: number | boolean } = {};
+  const values: { [K in TenantField]?: number | boolean | SchemaMode } = {};
   for (const [key, given] of Object.entries(own)) {
     const row = Object.hasOwn(tenantRows, key) ? tenantRows[key] : undefined;
     const text = ["number", "boolean", "string"].includes(typeof given) ? String(given) : "…";
@@ -75,9 +77,9 @@ function readTenant(own: Record<string, unknown>, name: string, problems: string
         `There is no setting "${key}" for a tenant (${name})${didYouMean(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
       );
   }
-  const { sendWindow, recvWindow, isCertificateRequired = false, ...thresholds } = values;
+  const { sendWindow, recvWindow, schemaMode, isCertificateRequired = false, ...thresholds } = values;
   // Each reader returns what its field holds.
-  return { thresholds, ...omitUndefined({ sendWindow, recvWindow }), isCertificateRequired } as TenantConfig;
+  return { thresholds, ...omitUndefined({ sendWindow, recvWindow, schemaMode }), isCertificateRequired } as TenantConfig;
 }
 
 /** How leases and heartbeats are called where they were set. */

@@ -184,67 +184,6 @@ describe("checkWorkflow on containers", () => {
   });
 });
 
-describe("checkWorkflow on values", () => {
-  it("[G16] checkWorkflow refuses an edge between ports of incompatible types, and one that writes results", () => {
-    const source = (type: unknown) =>
-      testNode(0, { out: { page: "results.page" }, schema: { results: objectSchema({ page: { type } }) } });
-    const target = testNode(1, {
-      in: { text: "parameters.text", bad: "results.x" },
-      schema: { parameters: objectSchema({ text: { type: "string" } }) },
-    });
-
-    expect(messagesOf(testWorkflow([source("object"), target], [testEdge(0, "page", 1, "text")]))).toEqual([
-      `/edges/0: Port \`page\` (object) of node ${testUuid(0)} does not fit \`text\` (string) of node ${testUuid(1)}.`,
-    ]);
-    expect(messagesOf(testWorkflow([source(["object", "string"]), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
-    expect(messagesOf(testWorkflow([source(undefined), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
-    expect(messagesOf(testWorkflow([source("string"), target], [testEdge(0, "page", 1, "bad")]))[0]).toContain(
-      "edges can only write parameters",
-    );
-  });
-
-  it("[G16] checkWorkflow refuses authored parameters that violate their schema, unless an edge or a container input writes them", () => {
-    const schema = {
-      parameters: objectSchema(
-        { size: { type: "integer" }, who: objectSchema({ name: { type: "string" } }) },
-        { required: ["size", "other"] },
-      ),
-    };
-    const wrong = { parameters: { size: "big", who: { name: 4 } }, schema };
-    const sized = testNode(1, { ...wrong, in: { i: "parameters.size" } });
-    const inner = testWorkflow([testNode(5, wrong)]);
-    const config = { subgraphId: "s", inputs: [{ from: "item", node: testUuid(5), to: "parameters.who" }] };
-
-    expect(messagesOf(testWorkflow([testNode(0, wrong)]))).toEqual([
-      `/nodes/0/parameters/size: node ${testUuid(0)} (n0): parameters.size must be a whole number`,
-      `/nodes/0/parameters/who/name: node ${testUuid(0)} (n0): parameters.who.name must be a text`,
-    ]);
-    expect(messagesOf(testWorkflow([testNode(0, { out: { o: "results.o" } }), sized], [testEdge(0, "o", 1, "i")]))).toHaveLength(
-      1,
-    );
-    expect(messagesOf(testWorkflow([testContainer(0, config)], [], { subgraphs: [testSubgraph("s", inner)] }))).toEqual([
-      `/subgraphs/0/definition/nodes/0/parameters/size: node ${testUuid(5)} (n5): parameters.size must be a whole number`,
-    ]);
-  });
-
-  it("[G13] checkWorkflow finishes on a workflow full of schemas that expand exponentially", () => {
-    const bomb = Object.fromEntries(
-      Array.from({ length: 40 }, (_, at) => [
-        `a${at}`,
-        { allOf: [{ $ref: `#/$defs/a${at + 1}` }, { $ref: `#/$defs/a${at + 1}` }] },
-      ]),
-    );
-    const schema = { parameters: { properties: { x: { $ref: "#/$defs/a0" } }, $defs: bomb } };
-    const workflow = testWorkflow(Array.from({ length: 300 }, (_, at) => testNode(at, { schema, parameters: { x: 1 } })));
-
-    expect(messagesOf(workflow)).toEqual([
-      expect.stringContaining("too many defaults"),
-      expect.stringContaining("too many steps"),
-    ]);
-    expect(compilePlan(workflow).nodes).toHaveLength(300);
-  });
-});
-
 describe("checkWorkflow with a catalogue", () => {
   const catalogue: PackageCatalogue = {
     names: ["demo"],

@@ -1,13 +1,14 @@
-// Checks authored values and the types of ports before anything runs. Values from edges and iterations are checked at run time.
+// Checks authored values and the types of ports before anything runs. Values from edges and iterations are checked at run time. A literal of
+// the wrong type is an error; any other value that does not match its schema is a warning, unless schemas are enforced.
 
 import type { ResolvedEdge, ResolvedEdges } from "../plan/edge-resolution.ts";
 import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";
 import { defaultsStepsMax } from "../plan/plan-compiler.ts";
-import { type IndexedGraph, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
+import { type IndexedGraph, type NodeEntry, schemaModeOf, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { compilePattern } from "../schema/linear-pattern.ts";
-import { allowedTypesOf, findSubschema, resolveLocalRef } from "../schema/schema-lookup.ts";
+import { allowedTypesOf, findSubschema, hasAllowedType, isSchemaDefault, resolveLocalRef } from "../schema/schema-lookup.ts";
 import type { StepBudget } from "../schema/validator.ts";
-import { isObject, type JsonPath, type LocatedProblem, parseJsonPointer } from "../values/binding-path.ts";
+import { isObject, type JsonPath, type LocatedProblem, parseJsonPointer, valueAt } from "../values/binding-path.ts";
 import type { ProblemList } from "./problem-list.ts";
 
 /** Steps for all schemas of one workflow together: a definition has thousands of nodes. */
@@ -16,16 +17,33 @@ const valueCheckStepsMax = 2_000_000;
 /** First steps under `parameters` that edges or iterations write; `*` means all. */
 type FedKeys = ReadonlyMap<NodeEntry, ReadonlySet<string>>;
 
-export function checkValues(resolvedEdges: ResolvedEdges, fed: FedKeys, problems: ProblemList): void {
+export function checkValues(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges, problems: ProblemList): void {
   const budget = { stepsLeft: valueCheckStepsMax };
+  const fedKeys = collectFedKeys(workflowIndex, resolvedEdges);
   checkDefaults(resolvedEdges, problems);
   for (const [graph, edgesOfGraph] of resolvedEdges) {
-    for (const [index, edge] of edgesOfGraph.entries()) checkPortTypes(graph, index, edge, problems);
+    for (const [index, edge] of edgesOfGraph.entries()) checkPortTypes(workflowIndex, graph, index, edge, problems);
     for (const entry of graph.entries) {
-      checkAuthoredParameters(graph, entry, fed.get(entry), budget, problems);
+      const schema = entry.node.schema?.parameters;
+      const fed = fedKeys.get(entry);
+      if (!isObject(schema) || fed?.has("*")) continue;
+      const isEnforced = schemaModeOf(workflowIndex, graph, entry.node) === "enforce";
+      const check: ParameterCheck = { graph, entry, schema, fed, isEnforced, problems };
+      checkAuthoredParameters(check, budget);
+      checkRequiredParameters(check);
       if (budget.stepsLeft < 0) return; // reported once, for the node that exceeded the budget
     }
   }
+}
+
+interface ParameterCheck {
+  readonly graph: IndexedGraph;
+  readonly entry: NodeEntry;
+  readonly schema: Record<string, unknown>;
+  /** Keys that edges or iterations write. */
+  readonly fed: ReadonlySet<string> | undefined;
+  readonly isEnforced: boolean;
+  readonly problems: ProblemList;
 }
 
 /** A plan fills in defaults within a budget; this checks that it suffices. */
@@ -98,7 +116,13 @@ function ignoredRulesIn(root: unknown, schema: Record<string, unknown>, at: Json
   return found;
 }
 
-function checkPortTypes(graph: IndexedGraph, index: number, edge: ResolvedEdge, problems: ProblemList): void {
+function checkPortTypes(
+  workflowIndex: WorkflowIndex,
+  graph: IndexedGraph,
+  index: number,
+  edge: ResolvedEdge,
+  problems: ProblemList,
+): void {
   if (edge.transfer === null || edge.crossings.length > 0) return;
   const { input, target, source, into } = edge.transfer;
   const from = graph.entries[input.source]?.node;
@@ -110,34 +134,50 @@ function checkPortTypes(graph: IndexedGraph, index: number, edge: ResolvedEdge, 
   if (sourceTypes === null || targetTypes === null || [...sourceTypes].some((type) => targetTypes.has(type))) return;
   const formatTypes = (types: ReadonlySet<string>) => [...types].join(" or ");
   const message = `Port \`${source.key}\` (${formatTypes(sourceTypes)}) of node ${from?.id} does not fit \`${into.key}\` (${formatTypes(targetTypes)}) of node ${to?.id}.`;
-  problems.error(graph, ["edges", index], message, to?.id ?? null);
+  const isEnforced = [from, to].some((node) => node !== undefined && schemaModeOf(workflowIndex, graph, node) === "enforce");
+  if (isEnforced) problems.error(graph, ["edges", index], message, to?.id ?? null);
+  else problems.warning(graph, ["edges", index], message, to?.id ?? null);
 }
 
-function checkAuthoredParameters(
-  graph: IndexedGraph,
-  entry: NodeEntry,
-  fed: ReadonlySet<string> | undefined,
-  budget: StepBudget,
-  problems: ProblemList,
-): void {
-  const schema = entry.node.schema?.parameters;
-  if (!isObject(schema) || fed?.has("*")) return;
+/** Text with a placeholder in it becomes another value when it is filled in, so it is judged then. */
+const hasPlaceholder = (value: unknown): boolean => typeof value === "string" && value.includes("{{");
+
+function checkAuthoredParameters({ graph, entry, schema, fed, isEnforced, problems }: ParameterCheck, budget: StepBudget): void {
   // Rules over several properties are checked at run time: an edge may supply a missing one.
   const { type, properties, patternProperties, additionalProperties, $defs, definitions } = schema;
   const perPropertyRules = { type, properties, patternProperties, additionalProperties, $defs, definitions };
-  for (const [key, value] of Object.entries(entry.node.parameters ?? {})) {
+  const parameters = entry.node.parameters ?? {};
+  for (const [key, value] of Object.entries(parameters)) {
     if (fed?.has(key) || key.startsWith("__")) continue;
-    const problem = findSchemaProblem(perPropertyRules, { [key]: value }, budget);
+    const options = { budget, allowsMissingReserved: true, isUndecided: hasPlaceholder };
+    const problem = findSchemaProblem(perPropertyRules, { [key]: value }, options);
     if (problem === null) continue;
+    const steps = parseJsonPointer(problem.path);
     const field = `parameters${problem.path.replaceAll("/", ".")}`;
     const message = `node ${entry.node.id} (${entry.node.label}): ${field} ${problem.message}`;
-    problems.nodeError(graph, entry, ["parameters", ...parseJsonPointer(problem.path)], message);
+    const isRefused = isEnforced || !hasAllowedType(schema, steps, valueAt(parameters, steps));
+    // An editor writes the defaults of a manifest into a new node; that one of them does not match is no mistake of the author.
+    const isError = isRefused && !isSchemaDefault(schema, steps, parameters);
+    problems[isError ? "nodeError" : "nodeWarning"](graph, entry, ["parameters", ...steps], message);
     if (budget.stepsLeft < 0) return;
   }
 }
 
+/** Parameters that the schema requires and nothing supplies. Those of a chain may come with the call, so they are judged at run time. */
+function checkRequiredParameters({ graph, entry, schema, fed, isEnforced, problems }: ParameterCheck): void {
+  const { middlewares = [] } = entry.node as { readonly middlewares?: readonly unknown[] };
+  const isInChain = entry.host !== null || middlewares.length > 0;
+  if (isInChain || !Array.isArray(schema["required"])) return;
+  const filled = withDefaults(schema, entry.node.parameters ?? {}) as object;
+  for (const name of schema["required"] as unknown[]) {
+    if (typeof name !== "string" || name.startsWith("__") || fed?.has(name) || Object.hasOwn(filled, name)) continue;
+    const message = `node ${entry.node.id} (${entry.node.label}): parameters.${name} is required and neither authored nor written by an edge`;
+    problems[isEnforced ? "nodeError" : "nodeWarning"](graph, entry, ["parameters", name], message);
+  }
+}
+
 /** Which parameters edges and iterations write, by node. */
-export function collectFedKeys(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges): FedKeys {
+function collectFedKeys(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges): FedKeys {
   const fed = new Map<NodeEntry, Set<string>>();
   const addKey = (entry: NodeEntry | undefined, to: readonly string[]) => {
     if (entry === undefined) return;

@@ -11,7 +11,7 @@ import {
   type WorkflowIndex,
 } from "../plan/workflow-index.ts";
 import { type JsonPath, parseBindingPath } from "../values/binding-path.ts";
-import { checkValues, collectFedKeys, warnOfIgnoredRules } from "./check-values.ts";
+import { checkValues, warnOfIgnoredRules } from "./check-values.ts";
 import { CatalogueCheck, type PackageCatalogue, type WorkflowCheckOptions } from "./package-catalogue.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
@@ -21,7 +21,7 @@ const planNodesMax = 100_000;
 /** Parts of schemas that are looked at for warnings. */
 const schemaStepsMax = 200_000;
 
-/** Without a catalogue the list holds errors alone. */
+/** Without a catalogue nothing is said of packages and their node types. */
 export function checkWorkflow(
   workflow: Workflow,
   catalogue?: PackageCatalogue,
@@ -33,7 +33,7 @@ export function checkWorkflow(
   checkUniqueIds(workflowIndex.root, "subgraphs", problems);
   for (const graph of workflowIndex.graphs) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
   checkNesting(workflowIndex, problems);
-  checkValues(resolvedEdges, collectFedKeys(workflowIndex, resolvedEdges), problems);
+  checkValues(workflowIndex, resolvedEdges, problems);
   if (catalogue === undefined) return problems.list;
   const catalogueCheck = new CatalogueCheck(workflowIndex, catalogue, problems, options);
   const budget = { stepsLeft: schemaStepsMax };

@@ -1,6 +1,6 @@
 // A workflow against the catalogue of packages: what is not there is named, and what the author left out is filled in from it.
 
-import { closestMatch, type NodeUi, type Workflow, type WorkflowNode } from "@astraflow/protocol";
+import { closestMatch, type NodeUi, omitUndefined, type SchemaMode, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
 import { type IndexedGraph, indexWorkflow, minVersionFor, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
 import { compareVersions } from "../values/version-order.ts";
@@ -10,6 +10,8 @@ export interface NodeTypeDescription {
   readonly schema: { readonly parameters?: unknown; readonly results?: unknown };
   readonly ports?: Pick<NodeUi, "inputPorts" | "outputPorts">;
   readonly role?: "node" | "container" | "middleware";
+  /** Of the node type, else of its package. */
+  readonly schemaMode?: SchemaMode | undefined;
 }
 
 export interface PackageCatalogue {
@@ -21,6 +23,8 @@ export interface PackageCatalogue {
   readonly names: readonly string[];
   /** Some worker lists this package, or this version, without a manifest; or its manifest is not stored yet. */
   isListed(packageName: string, version?: string): boolean;
+  /** What is set for the tenant; absent: values that do not match a schema are warnings. */
+  readonly schemaMode?: SchemaMode | undefined;
 }
 
 export interface WorkflowCheckOptions {
@@ -143,32 +147,44 @@ function usableVersion(version: string, minVersion: string | null, known: readon
   return highest !== undefined && compareVersions(highest, minVersion) >= 0 ? highest : null;
 }
 
-/** The workflow with schemas, ports and roles of the catalogue where the author left them out: what runs then needs no catalogue. */
+/**
+ * The workflow with schemas, ports, roles and schema modes of the catalogue where the author left them out: what runs then needs no
+ * catalogue.
+ */
 export function resolveFromCatalogue(workflow: Workflow, catalogue: PackageCatalogue): Workflow {
-  const nodes = workflow.nodes.map((node): WorkflowNode => {
-    const middlewares = node.middlewares?.map((middleware) => fillNode(middleware, catalogue));
-    return { ...fillNode(node, catalogue), ...(middlewares !== undefined && { middlewares }) };
-  });
-  const subgraphs = workflow.subgraphs?.map((subgraph) => ({
-    ...subgraph,
-    definition: resolveFromCatalogue(subgraph.definition, catalogue),
-  }));
-  return { ...workflow, nodes, ...(subgraphs !== undefined && { subgraphs }) };
+  const filled = fillGraph(workflow, catalogue, undefined);
+  return { ...filled, ...omitUndefined({ schemaMode: workflow.schemaMode ?? catalogue.schemaMode }) };
 }
 
-function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue): N {
+/** `mode`: what the author has set around this graph. */
+function fillGraph(graph: Workflow, catalogue: PackageCatalogue, mode: SchemaMode | undefined): Workflow {
+  const authoredMode = graph.schemaMode ?? mode;
+  const nodes = graph.nodes.map((node): WorkflowNode => {
+    const middlewares = node.middlewares?.map((middleware) => fillNode(middleware, catalogue, authoredMode));
+    return { ...fillNode(node, catalogue, authoredMode), ...(middlewares !== undefined && { middlewares }) };
+  });
+  const subgraphs = graph.subgraphs?.map((subgraph) => ({
+    ...subgraph,
+    definition: fillGraph(subgraph.definition, catalogue, authoredMode),
+  }));
+  return { ...graph, nodes, ...(subgraphs !== undefined && { subgraphs }) };
+}
+
+function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue, authoredMode: SchemaMode | undefined): N {
   const { name, version } = node.package;
   const used = usableVersion(version, node.policy?.minVersion ?? null, catalogue.versions(name));
   const found = used === null ? null : catalogue.node(name, used, node.type);
   if (found === null) return node;
   const schema = { ...definedFields(found.schema), ...definedFields(node.schema ?? {}) };
   const ui = { ...definedFields(found.ports ?? {}), ...definedFields(node.ui ?? {}) };
+  const schemaMode = (node.policy?.schemaMode ?? authoredMode) === undefined ? found.schemaMode : undefined;
   const isRoleMissing = node.role === undefined && found.role !== undefined && found.role !== "node";
   return {
     ...node,
     ...(Object.keys(schema).length > 0 && { schema }),
     ...(Object.keys(ui).length > 0 && { ui }),
     ...(isRoleMissing && { role: found.role }),
+    ...(schemaMode !== undefined && { policy: { ...node.policy, schemaMode } }),
   };
 }
 

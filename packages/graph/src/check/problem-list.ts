@@ -9,13 +9,20 @@ export type GraphProblem = WorkflowProblem;
 
 /** Enough to work on; a definition made to be wrong everywhere must not make an answer without end. */
 const problemsMax = 1_000;
+/** Warnings end sooner: they must not take the place of an error. */
+const warningsMax = 500;
 
 export class ProblemList {
   readonly list: GraphProblem[] = [];
+  #warnings = 0;
 
   /** `at` is a place in the graph's own definition. */
   error(graph: IndexedGraph, at: JsonPath, message: string, node: string | null = null): void {
     this.#add(graph, at, message, node, "error");
+  }
+
+  warning(graph: IndexedGraph, at: JsonPath, message: string, node: string | null = null): void {
+    this.#add(graph, at, message, node, "warning");
   }
 
   /** `at` is a place in the node. */
@@ -24,11 +31,12 @@ export class ProblemList {
   }
 
   nodeWarning(graph: IndexedGraph, entry: NodeEntry, at: JsonPath, message: string): void {
-    this.#add(graph, [...definitionPathOf(entry), ...at], message, entry.node.id, "warning");
+    this.warning(graph, [...definitionPathOf(entry), ...at], message, entry.node.id);
   }
 
   #add(graph: IndexedGraph, at: JsonPath, message: string, node: string | null, severity: GraphProblem["severity"]): void {
-    if (this.list.length >= problemsMax) return;
+    if (severity === "warning") this.#warnings += 1;
+    if (this.list.length >= problemsMax || (severity === "warning" && this.#warnings > warningsMax)) return;
     const path = toJsonPointer([...graph.definitionPath, ...at]);
     this.list.push({ path, code: "E.WORKFLOW.INVALID", message, ...(node !== null && { node }), severity });
   }

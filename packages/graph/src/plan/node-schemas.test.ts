@@ -188,7 +188,7 @@ describe("withDefaults", () => {
 });
 
 describe("problems of a node", () => {
-  it("[G12] a schema problem of a node's parameters names the node and the field", () => {
+  it("[G12] a schema problem of a node's parameters names the node and the field, and no name that begins with two underscores", () => {
     const strict = node({ parameters: objectSchema({ size: objectSchema({ width: { type: "integer" } }) }) });
 
     expect(findParamsProblem(strict, { size: { width: "wide" } })).toEqual({
@@ -198,6 +198,9 @@ describe("problems of a node", () => {
     expect(findParamsProblem(strict, { size: { width: 3 } })).toBeNull();
     const closed = node({ parameters: objectSchema({}, { additionalProperties: false }) });
     expect(findParamsProblem(closed, { __next: {} })).toBeNull();
+    const container = objectSchema({}, { required: ["__container"], additionalProperties: false });
+    expect(findParamsProblem(node({ parameters: container }), {})).toBeNull();
+    expect(findResultsProblem(node({ results: container }), { __trace: 1 })).toBeNull();
     expect(findParamsProblem(closed, { next: {} })?.message).toContain("parameters.next is not known to the schema");
   });
 

@@ -2,31 +2,37 @@
 
 import type { SchemaProblem } from "../schema/keywords.ts";
 import { resolveLocalRef } from "../schema/schema-lookup.ts";
-import { SchemaValidator, type StepBudget } from "../schema/validator.ts";
+import { SchemaValidator, type StepBudget, type ValidatorOptions } from "../schema/validator.ts";
 import { isObject } from "../values/binding-path.ts";
 import type { PlanNode } from "./plan-types.ts";
 
 /** Null: the value is valid. A schema that exceeds its budget makes every value invalid. */
-export function findSchemaProblem(schema: unknown, value: unknown, budget?: StepBudget): SchemaProblem | null {
-  return schema === true || schema === undefined ? null : new SchemaValidator(schema, budget).validate(value);
+export function findSchemaProblem(schema: unknown, value: unknown, options?: ValidatorOptions): SchemaProblem | null {
+  return schema === true || schema === undefined ? null : new SchemaValidator(schema, options).validate(value);
 }
+
+const nodeValueOptions: ValidatorOptions = { allowsMissingReserved: true };
 
 /** The parameters a node is about to run with, against its schema; the message names node and field. */
 export function findParamsProblem(node: PlanNode, params: unknown): SchemaProblem | null {
   if (node.schema.parameters === true) return null;
-  return describeForNode(node, "parameters", findSchemaProblem(node.schema.parameters, withoutReservedKeys(params)));
+  const problem = findSchemaProblem(node.schema.parameters, withoutReservedKeys(params), nodeValueOptions);
+  return describeForNode(node, "parameters", problem);
 }
 
-/** Keys that begin with two underscores are set by the scheduler; the schema of the node does not know them. */
-function withoutReservedKeys(params: unknown): unknown {
-  if (!isObject(params)) return params;
-  return Object.fromEntries(Object.entries(params).filter(([key]) => !key.startsWith("__")));
+/** Keys that begin with two underscores are set by the scheduler, or repeated by the worker; the schema of the node does not judge them. */
+function withoutReservedKeys(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const keys = Object.keys(value);
+  if (!keys.some((key) => key.startsWith("__"))) return value;
+  return Object.fromEntries(Object.entries(value).filter(([key]) => !key.startsWith("__")));
 }
 
 /** What a node returned, against its schema, with authored results and defaults where it returned nothing. */
 export function findResultsProblem(node: PlanNode, results: unknown): SchemaProblem | null {
   if (node.schema.results === true) return null;
-  return describeForNode(node, "results", findSchemaProblem(node.schema.results, fillResults(node, results)));
+  const filled = withoutReservedKeys(fillResults(node, results));
+  return describeForNode(node, "results", findSchemaProblem(node.schema.results, filled, nodeValueOptions));
 }
 
 /** Results with the authored ones, then the defaults of the schema, wherever the node returned nothing. */

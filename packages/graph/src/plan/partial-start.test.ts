@@ -28,7 +28,7 @@ const reuse =
 
 describe("planStart", () => {
   it("[G20] planStart runs every node when nothing is specified", () => {
-    expect(planStart(plan, {})).toEqual({ given: {}, run: [0, 1, 2, 3, 4, 5], problems: [] });
+    expect(planStart(plan, {})).toEqual({ given: {}, run: [0, 1, 2, 3, 4, 5], problems: [], warnings: [] });
   });
 
   it("[G20] planStart uses pins as results, and runs all other nodes", () => {
@@ -64,15 +64,21 @@ describe("planStart", () => {
     expect(planStart(plan, { reuse: reuse(0, 1, 2, 3, 4, 5) }).run).toEqual([]);
   });
 
-  it("[G20] planStart refuses unknown nodes, middlewares, pins that are no valid results of the node, and a pinned start node", () => {
+  it("[G20] planStart refuses unknown nodes, middlewares, pins that are no valid results of a node that enforces its schema, and a pinned start node", () => {
     const strict = { results: { type: "object", properties: { n: { type: "number" } } } };
-    const chained = compilePlan(testWorkflow([nodeWithoutPorts(0, { middlewares: [nodeWithoutPorts(9)], schema: strict })]));
+    const node = nodeWithoutPorts(0, { middlewares: [nodeWithoutPorts(9)], schema: strict });
+    const chained = compilePlan({ ...testWorkflow([node]), schemaMode: "enforce" });
+    const lenient = compilePlan(testWorkflow([node]));
 
     expect(planStart(chained, { from: testUuid(7) }).problems[0]?.message).toContain(`no node ${testUuid(7)}`);
     expect(planStart(chained, { to: testUuid(9) }).problems[0]?.message).toContain("is a middleware");
     expect(planStart(chained, { pins: { [testUuid(0)]: { n: "x" } } }).problems[0]?.message).toContain(
       "results.n must be a number",
     );
+    expect(planStart(lenient, { pins: { [testUuid(0)]: { n: "x" } } })).toMatchObject({
+      problems: [],
+      warnings: [{ field: "pins", node: testUuid(0), message: expect.stringContaining("results.n must be a number") as string }],
+    });
     expect(planStart(chained, { pins: { [testUuid(0)]: [1] } }).problems[0]?.message).toContain("must be an object");
     expect(planStart(chained, { pins: { [testUuid(0)]: {} }, from: testUuid(0) }).problems[0]?.message).toContain("is pinned");
   });

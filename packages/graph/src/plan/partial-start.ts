@@ -41,6 +41,8 @@ export interface StartPlan {
   readonly run: readonly number[];
   /** Not empty: the run cannot be started so. */
   readonly problems: readonly StartProblem[];
+  /** Pins that do not match the schema of their node, which does not enforce it. */
+  readonly warnings: readonly StartProblem[];
 }
 
 export const planStart = (plan: Plan, options: StartOptions): StartPlan => new StartPlanner(plan, options).plan();
@@ -49,6 +51,7 @@ class StartPlanner {
   readonly #plan: Plan;
   readonly #options: StartOptions;
   readonly #problems: StartProblem[] = [];
+  readonly #warnings: StartProblem[] = [];
   readonly #preset = new Map<number, PresetNode>();
 
   constructor(plan: Plan, options: StartOptions) {
@@ -74,7 +77,7 @@ class StartPlanner {
         this.#preset.set(ordinal, { status: "skipped", result: "{}", why: "excluded" });
     const run = this.#nodesWithoutResults().map((node) => node.ordinal);
     this.#reportMissingResults(run);
-    return { given: Object.fromEntries(this.#preset), run, problems: this.#problems };
+    return { given: Object.fromEntries(this.#preset), run, problems: this.#problems, warnings: this.#warnings };
   }
 
   #report(field: StartProblem["field"], node: string, message: string): void {
@@ -88,10 +91,10 @@ class StartPlanner {
   #addPin(id: string, results: unknown): void {
     const node = this.#findTopLevelNode(id, "pins");
     if (node === null) return;
-    const wrong = isObject(results)
-      ? findResultsProblem(node, results)?.message
-      : `the pin of node ${id} must be an object of results`;
-    if (wrong !== undefined) this.#report("pins", id, wrong);
+    const mismatch = isObject(results) ? findResultsProblem(node, results) : null;
+    if (!isObject(results)) this.#report("pins", id, `the pin of node ${id} must be an object of results`);
+    else if (mismatch !== null && node.schemaMode === "enforce") this.#report("pins", id, mismatch.message);
+    else if (mismatch !== null) this.#warnings.push({ field: "pins", node: id, message: mismatch.message });
     this.#preset.set(node.ordinal, { status: "succeeded", result: JSON.stringify(results ?? {}), why: "pin" });
   }
 

@@ -1,6 +1,6 @@
 // Compiles a workflow into the plan that the engine runs. Definitions are checked in check-workflow.ts.
 
-import type { Workflow } from "@astraflow/protocol";
+import { omitUndefined, type Workflow } from "@astraflow/protocol";
 import { type BindingPath, isObject, parseBindingPath, withValueAt } from "../values/binding-path.ts";
 import { valueOrRemoteRefAt } from "../values/remote-value.ts";
 import {
@@ -20,6 +20,7 @@ import {
   minVersionFor,
   type NodeEntry,
   parseBindingScope,
+  schemaModeOf,
   type WorkflowIndex,
 } from "./workflow-index.ts";
 
@@ -70,6 +71,7 @@ class PlanCompiler {
         ...(node.results !== undefined && Object.keys(node.results).length > 0 && { results: node.results }),
         policy: node.policy ?? {},
         schema,
+        ...omitUndefined({ schemaMode: schemaModeOf(this.#workflowIndex, graph, node) }),
         before: sortedOrdinals(before[ordinal]),
         after: sortedOrdinals(after[ordinal]),
         inputs: inputs[ordinal] ?? [],

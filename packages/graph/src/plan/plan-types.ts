@@ -1,6 +1,6 @@
 // A workflow as the engine runs it, as data. Made by plan-compiler.ts.
 
-import type { NodePolicy } from "@astraflow/protocol";
+import type { NodePolicy, SchemaMode } from "@astraflow/protocol";
 import type { BindingPath } from "../values/binding-path.ts";
 
 /** One value carried into a node: from a finished node's parameters or results into this node's parameters. */
@@ -28,6 +28,8 @@ export interface PlanNode {
   readonly policy: NodePolicy;
   /** JSON Schemas; `true` where there is none. */
   readonly schema: { readonly parameters: unknown; readonly results: unknown };
+  /** What becomes of a value that does not match; absent: what is set for the tenant. */
+  readonly schemaMode?: SchemaMode;
   /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */
   readonly before: readonly number[];
   readonly after: readonly number[];

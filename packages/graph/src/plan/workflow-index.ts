@@ -1,6 +1,6 @@
 // Indexes the graphs of a workflow: the root and its subgraphs by name, their nodes by id, and containers by alias.
 
-import type { PortBinding, Workflow } from "@astraflow/protocol";
+import type { PortBinding, SchemaMode, Workflow } from "@astraflow/protocol";
 import type { JsonPath, LocatedProblem } from "../values/binding-path.ts";
 import { compareVersions } from "../values/version-order.ts";
 import { type AuthoredNode, type ContainerSettings, isContainer, readContainerSettings } from "./container-settings.ts";
@@ -105,6 +105,13 @@ export const minVersionFor = (
   graph: IndexedGraph,
   { policy, package: { name } }: AuthoredNode,
 ): string | null => policy?.minVersion ?? graph.minVersions.get(name) ?? workflowIndex.root.minVersions.get(name) ?? null;
+
+/** As the policy of the node says, else its graph, else the workflow. Undefined: none of them names it. */
+export const schemaModeOf = (
+  workflowIndex: WorkflowIndex,
+  graph: IndexedGraph,
+  { policy }: AuthoredNode,
+): SchemaMode | undefined => policy?.schemaMode ?? graph.definition.schemaMode ?? workflowIndex.root.definition.schemaMode;
 
 /** The place of a node in its graph's definition, as steps. */
 export const definitionPathOf = (entry: NodeEntry): JsonPath =>

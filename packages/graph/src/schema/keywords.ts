@@ -118,7 +118,7 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
   required(validator, rule, value, at) {
     if (!isArray(rule) || !isObject(value)) return null;
     validator.spendSteps(rule.length);
-    const missing = findMissingKey(rule, value);
+    const missing = findMissingKey(validator, rule, value);
     return missing === undefined ? null : problemAt([...at, String(missing)], "is required");
   },
   properties(validator, rule, value, at, schema) {
@@ -205,8 +205,8 @@ export const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map(Object.e
 const isOptionalNull = (value: unknown, key: string, { required }: SchemaObject): boolean =>
   value === null && !(isArray(required) && required.includes(key));
 
-const findMissingKey = (keys: readonly unknown[], value: object): unknown =>
-  keys.find((key) => typeof key === "string" && !Object.hasOwn(value, key));
+const findMissingKey = (validator: SchemaValidator, keys: readonly unknown[], value: object): unknown =>
+  keys.find((key) => typeof key === "string" && !Object.hasOwn(value, key) && !validator.mayBeMissing(key));
 
 function findFirst<T>(items: readonly T[], check: (item: T, index: number) => SchemaProblem | null): SchemaProblem | null {
   for (const [index, item] of items.entries()) {
@@ -223,7 +223,7 @@ function validateDependencies(validator: SchemaValidator, rule: unknown, value: 
     validator.spendSteps(isArray(demand) ? demand.length : 1);
     if (!Object.hasOwn(value, key)) return null;
     if (!isArray(demand)) return validator.validateAt(demand, value, at);
-    const missing = findMissingKey(demand, value);
+    const missing = findMissingKey(validator, demand, value);
     return missing === undefined ? null : problemAt([...at, String(missing)], `is required beside ${key}`);
   });
 }

@@ -1,6 +1,7 @@
 // Looks things up in a JSON Schema: the target of a reference, the schema of the value at a path, the types it allows.
 
 import { isObject } from "../values/binding-path.ts";
+import { canonicalJson } from "../values/canonical-json.ts";
 
 /** A reference inside the same document: `#`, `#/$defs/name`. Undefined: it does not resolve in this document. */
 export function resolveLocalRef(root: unknown, ref: string): unknown {
@@ -63,6 +64,26 @@ export function allowedTypesOf(root: unknown, schema: unknown, depthLeft = 2): R
   if (!Array.isArray(forms) || forms.length === 0 || forms.length > 16) return null;
   const each = forms.map((form) => allowedTypesOf(root, form, depthLeft - 1));
   return each.includes(null) ? null : new Set(each.flatMap((types) => [...(types ?? [])]));
+}
+
+/** False where the schema names the types of the value at a path, and its own is none of them. */
+export function hasAllowedType(root: unknown, steps: readonly string[], value: unknown): boolean {
+  const schema = findSubschema(root, steps);
+  if (isObject(schema) && schema["type"] === "integer" && typeof value === "number") return Number.isInteger(value);
+  return allowedTypesOf(root, schema)?.has(jsonTypeOf(value)) ?? true;
+}
+
+/** Whether the value at a path, or one around it, is exactly the default that the schema has for it. */
+export function isSchemaDefault(root: unknown, steps: readonly string[], value: unknown): boolean {
+  let at = value;
+  for (const [index, step] of steps.entries()) {
+    if (typeof at !== "object" || at === null || !Object.hasOwn(at, step)) return false;
+    at = (at as Record<string, unknown>)[step];
+    const schema = findSubschema(root, steps.slice(0, index + 1));
+    const standard = isObject(schema) ? schema["default"] : undefined;
+    if (standard !== undefined && canonicalJson(standard) === canonicalJson(at)) return true;
+  }
+  return false;
 }
 
 function jsonTypeOf(value: unknown): TypeName {

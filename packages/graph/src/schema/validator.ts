@@ -15,6 +15,14 @@ export interface StepBudget {
   stepsLeft: number;
 }
 
+export interface ValidatorOptions {
+  readonly budget?: StepBudget;
+  /** Names that begin with two underscores are set by the scheduler: they are never missing. */
+  readonly allowsMissingReserved?: boolean;
+  /** Values that cannot be judged yet; they satisfy every schema. */
+  readonly isUndecided?: (value: unknown) => boolean;
+}
+
 class StepBudgetExceeded extends Error {}
 
 export class SchemaValidator {
@@ -22,11 +30,17 @@ export class SchemaValidator {
   readonly #patterns = new Map<string, LinearPattern | null>();
   readonly #canonicalTexts = new WeakMap<object, string>();
   readonly #budget: StepBudget;
+  readonly #allowsMissingReserved: boolean;
+  readonly #isUndecided: (value: unknown) => boolean;
   #depth = 0;
 
-  constructor(root: unknown, budget: StepBudget = { stepsLeft: validatorLimits.stepsMax }) {
+  constructor(root: unknown, options: ValidatorOptions = {}) {
     this.#root = root;
-    this.#budget = budget;
+    this.#budget = options.budget ?? { stepsLeft: validatorLimits.stepsMax };
+    this.#allowsMissingReserved = options.allowsMissingReserved ?? false;
+    // A value that stayed with its worker cannot be checked here; a reference to it satisfies every schema.
+    const isUndecided = options.isUndecided ?? (() => false);
+    this.#isUndecided = (value) => isRemoteValueRef(value) || isUndecided(value);
   }
 
   validate(value: unknown): SchemaProblem | null {
@@ -41,8 +55,7 @@ export class SchemaValidator {
   validateAt(schema: unknown, value: unknown, at: JsonPath): SchemaProblem | null {
     this.spendSteps(1);
     if (schema === false) return problemAt(at, "must not be there");
-    // A value that stayed with its worker cannot be checked here; a reference to it satisfies every schema.
-    if (!isObject(schema) || isRemoteValueRef(value)) return null;
+    if (!isObject(schema) || this.#isUndecided(value)) return null;
     this.#depth += 1;
     if (this.#depth > validatorLimits.depthMax) throw new StepBudgetExceeded();
     try {
@@ -60,6 +73,10 @@ export class SchemaValidator {
 
   isValid(schema: unknown, value: unknown): boolean {
     return this.validateAt(schema, value, []) === null;
+  }
+
+  mayBeMissing(name: string): boolean {
+    return this.#allowsMissingReserved && name.startsWith("__");
   }
 
   /** What a reference points to; undefined: it does not resolve, so it restricts nothing. */

@@ -5,7 +5,7 @@ import { Fault, fault } from "../faults/fault.ts";
 import type { JsonObject } from "../json/json-value.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
-import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
+import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses, schemaModes } from "./node-ui.ts";
 
 const packagePath = (description: string) =>
   t.string({ minLength: 1, maxLength: 1_024, pattern: "^[^\\u0000-\\u001f\\\\]+$", description });
@@ -39,6 +39,7 @@ const ManifestNodeSchema = t.object({
   config: t.optional(t.openObject()),
   runtimes: t.optional(t.map(t.object({ config: t.optional(t.openObject()), handler: handlerName() }))),
   schema: t.union([NodeSchemasSchema, t.boolean()]),
+  schemaMode: t.optional(t.oneOf(schemaModes, "For this node type; absent: that of the package.")),
   ui: t.optional(NodeUiSchema),
   conditions: t.optional(t.openObject()),
   extensions: t.optional(t.openObject()),
@@ -65,6 +66,7 @@ export const ManifestSchema = t.object({
     requires: t.name("Range of Node versions."),
     lockfile: t.optional(packagePath("Lock file inside the package.")),
   }),
+  schemaMode: t.optional(t.oneOf(schemaModes, "Whether values that do not match a schema are a warning, or fail the task.")),
   nodes: t.array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
   requirements: t.optionalObject({ resources: t.optional(t.list(RequirementSchema, 1_000)) }),
   resources: t.optional(

@@ -45,3 +45,7 @@ export const NodeSchemasSchema = t.object({ parameters: t.optional(t.anyJson()),
 
 export const nodeRoles = ["node", "container", "middleware"] as const;
 export const nodeStatuses = ["draft", "published", "deprecated"] as const;
+
+/** What becomes of a value that does not match the schema of its node: it is reported, or the task fails. */
+export const schemaModes = ["warn", "enforce"] as const;
+export type SchemaMode = (typeof schemaModes)[number];

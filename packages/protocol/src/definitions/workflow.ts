@@ -5,7 +5,7 @@ import { type Fault, fault } from "../faults/fault.ts";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
-import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-ui.ts";
+import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses, schemaModes } from "./node-ui.ts";
 
 export const ResultErrorSchema = t.object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });
 export type ResultError = Static<typeof ResultErrorSchema>;
@@ -55,6 +55,9 @@ export const NodePolicySchema = t.object({
     ),
   ),
   minVersion: t.optional(t.id("This version of the node's package or a newer one.")),
+  schemaMode: t.optional(
+    t.oneOf(schemaModes, "Whether parameters and results that do not match their schema are a warning, or fail the task."),
+  ),
 });
 export type NodePolicy = Static<typeof NodePolicySchema>;
 
@@ -128,6 +131,9 @@ export const WorkflowSchema = t.cyclic(
             { additionalProperties: true },
           ),
         ),
+      ),
+      schemaMode: t.optional(
+        t.oneOf(schemaModes, "For every node whose policy does not name one; absent: as manifest and tenant say."),
       ),
       tags: t.optional(t.list(t.name(), 1_000)),
       previewImage: t.optional(t.string({ maxLength: limits.requestBytesMax })),

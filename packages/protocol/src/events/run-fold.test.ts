@@ -55,6 +55,21 @@ describe("RunFold", () => {
     expect(snapshotAt(11)).toMatchObject({ status: "failed", endedAt: 110, error: { code: "E.RUNNER.FAILURE" } });
   });
 
+  it("[C26] the run fold keeps the warnings of a task, also those recorded before it is ready", () => {
+    const warning = (field: string) => ({ code: "E.PARAMS.INVALID", message: "no", field });
+    const warned = facts(
+      ["run.created"],
+      ["task.warning", { task, fence: 0, node: "n", ...warning("/parameters/a") }],
+      ["task.granted", { task, fence: 5, attempt: 1, worker: "t/w" }],
+      ["task.warning", { task, fence: 5, node: "n", ...warning("/results/b") }],
+      ["task.succeeded", { task, fence: 5 }],
+    );
+
+    expect(taskOf(foldRun(null, warned.slice(0, 3)))?.warnings).toEqual([warning("/parameters/a")]);
+    expect(taskOf(foldRun(null, warned))?.warnings).toEqual([warning("/parameters/a"), warning("/results/b")]);
+    expect(foldRun(null, warned).open).toBe(0);
+  });
+
   it("[C26] the run fold dates a task as ready from the first fact that made it ready, though a later fact repeats it", () => {
     const again = facts(["run.created"], ["task.ready", { task }], ["task.ready", { task }]);
 

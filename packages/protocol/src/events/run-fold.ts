@@ -1,7 +1,7 @@
 // Rebuilds a run from its facts up to any position of the log: without results, parameters and output, which are not in the facts.
 
 import type { ResultError } from "../definitions/workflow.ts";
-import type { NodeStatus, RunStatus } from "../rest/bodies/run-bodies.ts";
+import type { NodeStatus, NodeWarning, RunStatus } from "../rest/bodies/run-bodies.ts";
 import type { EventData } from "./server-events.ts";
 
 /** One fact of a run as stored in the log; `at` in ms. */
@@ -110,6 +110,8 @@ export interface TaskSnapshot {
   readonly iteration: number | null;
   readonly why: string | null;
   readonly artifacts: readonly ArtifactSnapshot[];
+  /** Values that did not match their schema and did not fail the task. */
+  readonly warnings: readonly NodeWarning[];
 }
 
 export interface RunSnapshot {
@@ -156,6 +158,7 @@ const initialTaskSnapshot: Omit<TaskSnapshot, "id"> = {
   iteration: null,
   why: null,
   artifacts: [],
+  warnings: [],
 };
 
 /** A run over several pages of facts that follow those of `before`, which is copied once and not changed. */
@@ -206,9 +209,10 @@ export class RunFold {
   }
 }
 
-function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {
-  if (feedback === null && error === null && artifacts.length === 0) return 0;
+function textCharsOf({ feedback, error, artifacts, warnings }: TaskSnapshot): number {
+  if (feedback === null && error === null && artifacts.length === 0 && warnings.length === 0) return 0;
   let chars = (feedback?.stage?.length ?? 0) + (feedback?.message?.length ?? 0) + artifacts.length * artifactCharsEstimate;
+  for (const { message, field } of warnings) chars += message.length + field.length;
   if (feedback?.metrics !== undefined) for (const name of Object.keys(feedback.metrics)) chars += name.length;
   return error === null ? chars : chars + JSON.stringify(error).length;
 }
@@ -239,9 +243,16 @@ function applyTaskFact(task: TaskSnapshot, fact: RunFact): TaskSnapshot | null {
   if (fact.type === "task.ready" && task.phase === "ready") return task;
   if (change !== null) return applyStateChange({ ...task, phase: change.phase }, fact);
   if (fact.type === "task.feedback") return applyFeedback(task, fact);
+  if (fact.type === "task.warning") return { ...task, warnings: [...task.warnings, readWarning(fact.data)] };
   if (fact.type === "task.artifact") return { ...task, artifacts: [...task.artifacts, readArtifact(fact.data)] };
   return null;
 }
+
+const readWarning = (data: RunFact["data"]): NodeWarning => ({
+  code: readString(data, "code") ?? "",
+  message: readString(data, "message") ?? "",
+  field: readString(data, "field") ?? "",
+});
 
 const endPhases: ReadonlySet<TaskPhase> = new Set<TaskPhase>(["succeeded", "failed", "cancelled", "skipped"]);
 

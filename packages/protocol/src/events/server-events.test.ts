@@ -21,6 +21,7 @@ describe("events", () => {
     "node.state": { ...node, state: { stage: "running", progress: 0.5, lastUpdatedAt: at } },
     "node.status": { ...node, status: "dispatching", workerName: "w1", seq: 1, ackPending: true },
     "node.error": { ...node, error: { code: "E.TIMEOUT", message: "late" } },
+    "node.warning": { ...node, warning: { code: "E.RESULT.INVALID", message: "no status", field: "/results/status" } },
     "node.result.snapshot": { ...node, revision: 1, format: "json", content: {}, artifacts: [], complete: true },
     "node.result.delta": {
       ...node,

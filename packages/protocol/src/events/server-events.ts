@@ -2,7 +2,13 @@
 
 import type { Static, TProperties } from "typebox";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "../definitions/workflow.ts";
-import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "../rest/bodies/run-bodies.ts";
+import {
+  NodeStatusSchema,
+  NodeWarningSchema,
+  RunNodeStatusSchema,
+  RunSchema,
+  RunStatusSchema,
+} from "../rest/bodies/run-bodies.ts";
 import * as t from "../schema/field-types.ts";
 
 const nodeFields = {
@@ -53,6 +59,7 @@ export const eventDataSchemas = {
     ackPending: t.optional(t.boolean()),
   }),
   "node.error": eventDataSchema("node.error", { ...nodeFields, error: ResultErrorSchema }),
+  "node.warning": eventDataSchema("node.warning", { ...nodeFields, warning: NodeWarningSchema }),
   "node.result.snapshot": eventDataSchema("node.result.snapshot", {
     ...nodeFields,
     revision: t.integer(0),

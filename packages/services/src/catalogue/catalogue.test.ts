@@ -7,6 +7,29 @@ import { sampleManifest } from "../testing/sample-manifest.ts";
 import { workerRow } from "../testing/sample-rows.ts";
 import { CatalogueCache } from "./catalogue.ts";
 
+describe("the schema mode", () => {
+  it("[A401] the catalogue has the schema mode that is set for its tenant, and that of a node type, else of its package", async () => {
+    const environment = createFakeEnvironment();
+    const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
+    const manifest = sampleManifest("demo", "1.0.0") as { nodes: object[] };
+    const [first, ...others] = manifest.nodes;
+    const strict = { ...manifest, schemaMode: "enforce", nodes: [{ ...first, schemaMode: "warn" }, ...others] };
+    const body = JSON.stringify({ manifest: strict, digest: "d" });
+    docs.write({ tenant: "acme", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
+    const schemaModeOf = (tenant: string) => (tenant === "acme" ? "enforce" : "warn");
+    const catalogues = new CatalogueCache({ reader: docs.reader, environment, schemaModeOf });
+
+    const catalogue = await catalogues.current("acme");
+
+    const types = (strict.nodes as { type: string }[]).map(({ type }) => type);
+    expect([catalogue.schemaMode, (await catalogues.current("other")).schemaMode]).toEqual(["enforce", undefined]);
+    expect(types.map((type) => catalogue.node("demo", "1.0.0", type)?.schemaMode)).toEqual([
+      "warn",
+      ...others.map(() => "enforce"),
+    ]);
+  });
+});
+
 describe("packages that workers list", () => {
   let environment: FakeEnvironment;
   let docs: FakeDocumentStore;

@@ -2,7 +2,7 @@
 
 import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
-import { LruMap, type Manifest, type ManifestNode } from "@astraflow/protocol";
+import { LruMap, type Manifest, type ManifestNode, omitUndefined, type SchemaMode } from "@astraflow/protocol";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { type PackageDocument, packageCollection } from "./manifest-recorder.ts";
 
@@ -39,6 +39,7 @@ const catalogueLimits = {
 } as const;
 
 interface CachedCatalogue {
+  readonly schemaMode: SchemaMode;
   readonly manifests: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
   /** What workers list without a manifest, as far as it was asked for since all was read. */
   readonly listedPackages: Set<string>;
@@ -50,13 +51,15 @@ interface CachedCatalogue {
 export class CatalogueCache {
   readonly #reader: StoreReader;
   readonly #clock: ServiceContext["environment"]["clock"];
+  readonly #schemaModeOf: (tenant: string) => SchemaMode;
   readonly #cached = new LruMap<string, CachedCatalogue>({ entriesMax: catalogueLimits.tenantsMax, touchOnGet: false });
   readonly #refreshing = new Map<string, Promise<CachedCatalogue>>();
   /** As of now, with the packages that workers list: a worker may have joined just now, or have no manifests. Asked before a refusal. */
   readonly reload = coalesceByKey((tenant: string) => this.#reloadWithWorkers(tenant));
 
-  constructor({ reader, environment }: Pick<ServiceContext, "reader" | "environment">) {
+  constructor({ reader, environment, schemaModeOf }: Pick<ServiceContext, "reader" | "environment" | "schemaModeOf">) {
     this.#reader = reader;
+    this.#schemaModeOf = schemaModeOf ?? (() => "warn");
     this.#clock = environment.clock;
   }
 
@@ -92,7 +95,7 @@ export class CatalogueCache {
 
   async #refresh(tenant: string): Promise<CachedCatalogue> {
     const now = this.#clock.monotonic();
-    const cached = this.#cached.get(tenant) ?? emptyCachedCatalogue();
+    const cached = this.#cached.get(tenant) ?? emptyCachedCatalogue(this.#schemaModeOf(tenant));
     const isFullLoad = now - cached.fullyLoadedAt >= catalogueLimits.fullReloadMs;
     const asOf = await this.#loadDocuments(tenant, cached, isFullLoad);
     cached.checkedAt = now;
@@ -169,15 +172,16 @@ function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogu
 /** No name has a line break. */
 const packageVersionKey = (name: string, version: string): string => `${name}\n${version}`;
 
-function buildFromCache({ manifests: docs, listedPackages: listed }: CachedCatalogue, asOf: number): Catalogue {
+function buildFromCache({ manifests: docs, listedPackages: listed, schemaMode }: CachedCatalogue, asOf: number): Catalogue {
   const manifests = [...docs.values()].map(({ manifest }) => manifest);
-  return buildCatalogue(manifests, asOf, listed);
+  return buildCatalogue(manifests, asOf, schemaMode, listed);
 }
 
-const emptyCachedCatalogue = (): CachedCatalogue => ({
+const emptyCachedCatalogue = (schemaMode: SchemaMode): CachedCatalogue => ({
+  schemaMode,
   manifests: new Map(),
   listedPackages: new Set(),
-  catalogue: buildCatalogue([], 0),
+  catalogue: buildCatalogue([], 0, schemaMode),
   checkedAt: Number.NEGATIVE_INFINITY,
   fullyLoadedAt: Number.NEGATIVE_INFINITY,
 });
@@ -185,7 +189,12 @@ const emptyCachedCatalogue = (): CachedCatalogue => ({
 const parseManifestDocument = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDocument).manifest;
 
 /** What these manifests say, as it is asked for; `listed` are packages and versions that workers name without one. */
-function buildCatalogue(manifests: readonly Manifest[], asOf: number, listed: ReadonlySet<string> = new Set()): Catalogue {
+function buildCatalogue(
+  manifests: readonly Manifest[],
+  asOf: number,
+  schemaMode: SchemaMode,
+  listed: ReadonlySet<string> = new Set(),
+): Catalogue {
   const alsoListed = new Set(listed);
   const byName = new Map<string, Map<string, Manifest>>();
   for (const manifest of manifests) {
@@ -201,6 +210,8 @@ function buildCatalogue(manifests: readonly Manifest[], asOf: number, listed: Re
     packages,
     manifest,
     asOf,
+    // The default is not written into definitions.
+    ...(schemaMode !== "warn" && { schemaMode }),
     names: packages.map(({ name }) => name),
     isListed: (name, version) => alsoListed.has(version === undefined ? name : packageVersionKey(name, version)),
     versions: (name) => versionsOf.get(name) ?? [],
@@ -211,5 +222,6 @@ function buildCatalogue(manifests: readonly Manifest[], asOf: number, listed: Re
 function findNodeType(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
   const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
   if (node === undefined) return null;
-  return { schema: node.schema, role: node.role, ...(node.ui !== undefined && { ports: node.ui }) };
+  const schemaMode = node.schemaMode ?? manifest?.schemaMode;
+  return { schema: node.schema, role: node.role, ...omitUndefined({ schemaMode, ports: node.ui }) };
 }

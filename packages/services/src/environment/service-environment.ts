@@ -1,6 +1,7 @@
 // What services and doors need from outside: time, timers, ids, a log, the engine and its store. Tests pass fakes.
 
 import type { StoreReader } from "@astraflow/engine";
+import type { SchemaMode } from "@astraflow/protocol";
 import type { EngineClient } from "./engine-client.ts";
 
 /** One line of the log, as data. `audit: true` marks lines that an operator must be able to find later. */
@@ -37,4 +38,6 @@ export interface ServiceContext {
   readonly environment: ServiceEnvironment;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
+  /** What is set for a tenant; without it, values that do not match their schema are warnings. */
+  readonly schemaModeOf?: (tenant: string) => SchemaMode;
 }

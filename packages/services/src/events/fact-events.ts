@@ -126,8 +126,15 @@ async function addNodeEvents(fact: NodeFact): Promise<void> {
     if (entry.type === "task.succeeded" || entry.type === "task.skipped") addResultEvent(fact, ended);
   }
   if (entry.type === "task.feedback") await addFeedbackEvents(fact);
+  if (entry.type === "task.warning") addEvent("node.warning", { ...names, warning: warningFields(data) }, node);
   if (entry.type === "task.artifact") addEvent("artifact.ready", { ...artifactFields(data), runId, nodeId: node.nodeId }, node);
 }
+
+const warningFields = ({ code, message, field }: FactData): EventData<"node.warning">["warning"] => ({
+  code: textOf(code) ?? "",
+  message: textOf(message) ?? "",
+  field: textOf(field) ?? "",
+});
 
 const nodeFields = (runId: string, taskId: string, { middlewares: _, ...names }: NodeName) => ({ runId, taskId, ...names });
 

@@ -153,6 +153,7 @@ function resultFields(task: TaskRow, state: TaskState, context: NodeViewContext)
     ...(state.refs !== undefined && { resourceRefs: state.refs.map(presentResourceRef) }),
     ...(state.affinity !== undefined && { affinity: presentAffinity(state.affinity) }),
     ...(state.why !== undefined && { why: state.why }),
+    ...(state.warnings !== undefined && { warnings: [...state.warnings] }),
   };
 }
 

@@ -175,8 +175,9 @@ function liveTaskRow(run: string, moment: TaskSnapshot, row: TaskRow | null): Ta
     ...(feedback !== null && { said: feedback }),
     ...(frame !== null && { frame: { index: frame, tries: 0 } }),
     artifacts,
+    ...(moment.warnings.length > 0 && { warnings: moment.warnings }),
   };
-  const hasState = feedback !== null || frame !== null || artifacts !== undefined;
+  const hasState = feedback !== null || frame !== null || artifacts !== undefined || moment.warnings.length > 0;
   return {
     ...unshownColumns,
     id: moment.id,

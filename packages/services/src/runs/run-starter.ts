@@ -17,6 +17,7 @@ import {
   type ReusedResult,
   type StartOptions,
   type StartPlan,
+  type StartProblem,
 } from "@astraflow/graph";
 import { type Fault, fault, omitUndefined, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
 import { idempotencyKeyFor, isNotFound, notFound } from "../documents/documents.ts";
@@ -172,9 +173,8 @@ export class RunStarter {
         })),
       problems: [
         ...definition.problems.map((problem) => ({ ...problem })),
-        ...start.problems.map(({ field, node, message }) => {
-          return { path: `/${field}`, code: "E.REQUEST.INVALID", message, node, severity: "error" as const };
-        }),
+        ...start.problems.map((problem) => toRunPlanProblem(problem, "error")),
+        ...start.warnings.map((problem) => toRunPlanProblem(problem, "warning")),
       ],
     };
   }
@@ -183,6 +183,14 @@ export class RunStarter {
     return this.#workflows.catalogues.check(tenant, (catalogue) => this.#define(workflow, catalogue, { allowUnknown }));
   }
 }
+
+const toRunPlanProblem = ({ field, node, message }: StartProblem, severity: "error" | "warning") => ({
+  path: `/${field}`,
+  code: "E.REQUEST.INVALID",
+  message,
+  node,
+  severity,
+});
 
 /** Results that nodes are given instead of running; null if every node runs. */
 function presetResultsOf({ workflow }: CheckedDefinition, order: ResolvedRunStart) {

@@ -114,7 +114,9 @@ export async function validateWorkflow(
     asOf: catalogue.asOf,
   });
   const { problems, asOf } = await catalogues.check(tenant, check);
-  return { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf };
+  const errors = problems.filter(isError);
+  const shown = problems.length <= problemsMax ? problems : [...errors, ...problems.filter((one) => !isError(one))];
+  return { isValid: errors.length === 0, problems: shown.slice(0, problemsMax), asOf };
 }
 
 /** A fault of the schema as a problem like those of the graph. */

@@ -52,3 +52,14 @@ it("[A373] a node.status event contains the number of its dispatch, as the node'
   expect(eventData.filter(({ kind }) => kind === "node.status").map(({ seq }) => seq)).toEqual([undefined, 5, undefined, 5]);
   expect(eventData.at(-1)).toMatchObject({ kind: "node.result.snapshot", revision: 5 });
 });
+
+it("[A400] a value that does not match its schema produces a node.warning event with its code, its field and a sentence", async () => {
+  const warning = { code: "E.RESULT.INVALID", message: "node n: results.status is required", field: "/results/status" };
+  const fact = { type: "task.warning", data: { task: "r1.0", worker: "default/w-1", fence: 5, node: "n", ...warning } };
+  const reader = await followEvents(openEventStreamFixture([fact]), { topics: "node" }, "0");
+  await flushPromises();
+
+  expect(reader.namedEvents().map((one) => one.data?.["data"])).toMatchObject([
+    { kind: "node.warning", taskId: "r1.0", warning },
+  ]);
+});

@@ -7,10 +7,14 @@ import { recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
 import type { RunProgress } from "./run-progress.ts";
 
-/** What is wrong with these parameters; null when nothing is. */
-export function findTaskParamsFault(node: PlanNode, params: string): FaultData | null {
+/** A part of a value that is not here cannot be passed on; null when all values are here. */
+export function findMissingPartFault(node: PlanNode, params: string): FaultData | null {
   const part = findRemoteValuePart(params);
-  if (part !== null) return keptPartProblem(node, part);
+  return part === null ? null : keptPartProblem(node, part);
+}
+
+/** Where these parameters do not match the schema of the node; null when they do. */
+export function findParamsMismatch(node: PlanNode, params: string): FaultData | null {
   if (node.schema.parameters === true) return null;
   const problem = findParamsProblem(node, JSON.parse(params));
   if (problem === null) return null;

@@ -18,9 +18,10 @@ import {
 import { isChainCall } from "./dead-letters.ts";
 import { loadTasks } from "./end-host-task.ts";
 import { IterationValues } from "./iteration-values.ts";
-import { failBeforeStart, findTaskParamsFault } from "./node-params.ts";
+import { failBeforeStart, findMissingPartFault, findParamsMismatch } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
+import { isSchemaEnforced, recordWarning } from "./schema-warnings.ts";
 
 /** A node is reached and waits for no other. `arrived`: its task, where it waited for several. */
 export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode, params: string, arrived?: WaitingTask): void {
@@ -29,12 +30,15 @@ export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode,
 }
 
 /** A new task, or one that has waited, is queued or becomes a host that other tasks carry out; one that cannot begin ends at once. */
-export function startTask(progress: RunProgress, node: PlanNode, task: WaitingTask, params: string): void {
+export function startTask(progress: RunProgress, node: PlanNode, reached: WaitingTask, params: string): void {
   const { work, run } = progress;
-  if (run.marks !== null && skipIfMarked(progress, node, task, params)) return;
-  const usesChain = runsThroughChain(node, task);
-  const unfit = usesChain ? null : findTaskParamsFault(node, params);
-  if (unfit !== null) return failBeforeStart(progress, node, task, params, unfit);
+  if (run.marks !== null && skipIfMarked(progress, node, reached, params)) return;
+  const usesChain = runsThroughChain(node, reached);
+  const missing = usesChain ? null : findMissingPartFault(node, params);
+  const mismatch = usesChain || missing !== null ? null : findParamsMismatch(node, params);
+  const fault = missing ?? (isSchemaEnforced(node) ? mismatch : null);
+  if (fault !== null) return failBeforeStart(progress, node, reached, params, fault);
+  const task = mismatch === null ? reached : recordWarning(work, run, node, reached, mismatch);
   if (node.container === null && !usesChain) return enqueueTask(work, run, node, task, params);
   // A host takes no concurrency key: the tasks that carry it out may.
   const free = isChainCall(node, taskPathOf(task)) ? task : { ...task, key: null };

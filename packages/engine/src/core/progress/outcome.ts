@@ -10,7 +10,7 @@ import { readTaskState, withTaskState } from "../rows/task-state.ts";
 /** Limit of a result in its row. A larger one stays with the worker as an artifact. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
-/** What is wrong with the result of a node that reports success; null when nothing is. */
+/** What is wrong with the result of a node that reports success; null when nothing is. A mismatch with the schema is fatal only where it is enforced. */
 export function findResultProblem(node: PlanNode, result: string): FaultData | null {
   // A character takes at most three bytes: most results need not be measured.
   if (result.length > resultBytesMax / 3 && Buffer.byteLength(result) > resultBytesMax)

@@ -16,6 +16,7 @@ import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, isSameAttempt } from "../fleet/connected-worker.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
+import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
 import { cancelByWorker, completeTask, failAttempt, takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
 import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
@@ -127,16 +128,19 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const task = withResultDetails(found.task, report, work.now);
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
-  const unfit = report.status === "succeeded" ? findResultProblem(work.nodeOf(run, task), report.result) : null;
-  if (unfit !== null || report.status === "failed") {
-    const error = unfit ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
+  const node = work.nodeOf(run, task);
+  const problem = report.status === "succeeded" ? findResultProblem(node, report.result) : null;
+  const isWarning = problem?.code === "E.RESULT.INVALID" && !isSchemaEnforced(node);
+  if ((problem !== null && !isWarning) || report.status === "failed") {
+    const error = problem ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
     releaseAttempt(work, task, null);
-    failAttempt(progress, task, error, unfit === null ? report.result : null);
+    failAttempt(progress, task, error, problem === null ? report.result : null);
   } else if (report.status === "cancelled") cancelByWorker(progress, task);
   else {
     recordArtifacts(work, run, task, report.artifacts ?? []);
     const how = report.status === "skipped" ? "skip" : "succeed";
-    completeTask(progress, task, how, report.result, report.durationMs === null ? {} : { durationMs: report.durationMs });
+    const warned = problem === null ? task : recordWarning(work, run, node, task, problem);
+    completeTask(progress, warned, how, report.result, report.durationMs === null ? {} : { durationMs: report.durationMs });
   }
   return applied;
 }

@@ -41,8 +41,17 @@ export interface TaskState {
   readonly version?: string;
   /** Why it was not run: `pin`, `reuse`, `excluded`, or an operator's reason. */
   readonly why?: string;
+  /** Values that did not match the schema of the node, and did not fail it. */
+  readonly warnings?: readonly TaskWarning[];
   /** Outcomes that came too late and were recorded as refused. */
   readonly refused?: number;
+}
+
+export interface TaskWarning {
+  readonly code: string;
+  readonly message: string;
+  /** JSON pointer that begins with `/parameters` or `/results`. */
+  readonly field: string;
 }
 
 export interface PrintProgress {

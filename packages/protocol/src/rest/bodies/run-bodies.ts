@@ -86,6 +86,13 @@ export const RunArtifactSchema = t.object({
 });
 export type RunArtifact = Static<typeof RunArtifactSchema>;
 
+export const NodeWarningSchema = t.object({
+  code: t.id("E.PARAMS.INVALID or E.RESULT.INVALID."),
+  message: t.text(),
+  field: t.string({ description: "JSON pointer that begins with /parameters or /results." }),
+});
+export type NodeWarning = Static<typeof NodeWarningSchema>;
+
 export const RunNodeStatusSchema = t.object({
   nodeId: t.id(),
   taskId: t.id(),
@@ -109,6 +116,7 @@ export const RunNodeStatusSchema = t.object({
   metrics: t.optional(t.map(t.number())),
   state: t.optional(WorkflowNodeStateSchema),
   error: t.optional(ResultErrorSchema),
+  warnings: t.optional(t.list(NodeWarningSchema, 10)),
   label: t.optional(t.name()),
   middlewares: t.optional(t.list(t.id("On a host: the ids of its chain, outermost first."))),
   host_node_id: t.optional(t.nullable(t.id(), "On a middleware: its host. Null on the host.")),

@@ -25,7 +25,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
       return;
     }
     const before = this.projection.task(task);
-    if (before !== undefined && type !== "task.feedback" && type !== "task.refused")
+    if (before !== undefined && !["task.feedback", "task.refused", "task.warning"].includes(type))
       this.#unreportedGrants.delete(`${task}#${before.fence}`);
   }
 
