@@ -10,20 +10,25 @@ import { listSteps, runSteps } from "./check-steps.mjs";
 import { root, setUpOrExplain } from "./setup.mjs";
 import { judgeRun } from "./test-verdict.mjs";
 
-/** @type {(place: { node: string; env: NodeJS.ProcessEnv }, words: string[]) => Promise<import("./test-verdict.d.mts").TestCounts | null>} */
+/** Only a run of all tests shows which of the titles that documents cite there are.
+ * @type {(place: { node: string; env: NodeJS.ProcessEnv }, words: string[]) => Promise<import("./test-verdict.d.mts").RunOutcome>} */
 async function runTests({ node, env }, words) {
   const folder = mkdtempSync(join(tmpdir(), "astra-test-"));
   const file = join(folder, "counts.json");
+  const titlesFile = join(folder, "titles.json");
   try {
     const program = join(root, "node_modules", "vitest", "vitest.mjs");
     const child = spawn(node, [program, "run", ...words], {
       cwd: root,
       stdio: "inherit",
-      env: { ...env, ASTRA_TEST_COUNTS: file },
+      env: { ...env, ASTRA_TEST_COUNTS: file, ASTRA_TEST_TITLES: titlesFile },
     });
     for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM"])) process.on(signal, () => child.kill(signal));
     await new Promise((resolve, reject) => child.on("exit", resolve).on("error", reject));
-    return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
+    const counts = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
+    const isComparable = words.length === 0 && existsSync(titlesFile);
+    const steps = isComparable ? [{ name: "cited tests", words: [node, "scripts/checks/cited-titles.ts", titlesFile] }] : [];
+    return { counts, failedSteps: await runSteps(steps, { root, node, env }, console.log) };
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -35,14 +40,14 @@ async function runAll(words) {
   if (!ready) return { counts: null, failedSteps: ["set-up"], exitCode: 2 };
   if (words.length > 0) {
     console.log(`check: left out, because only ${words.join(" ")} is tested`);
-    return { counts: await runTests(ready, words), failedSteps: [] };
+    return runTests(ready, words);
   }
   // Side by side: tests wait for processes and leases, and the checks use that time.
-  const [failedSteps, counts] = await Promise.all([
+  const [failedSteps, tests] = await Promise.all([
     runSteps(listSteps({ root, node: ready.node }), { root, ...ready }, console.log),
     runTests(ready, words),
   ]);
-  return { counts, failedSteps };
+  return { counts: tests.counts, failedSteps: [...failedSteps, ...tests.failedSteps] };
 }
 
 const outcome = await runAll(process.argv.slice(2));

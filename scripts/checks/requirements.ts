@@ -2,7 +2,7 @@
  * The rows of docs/requirements.md. A row that says `met` names a rule and a test, and both must exist.
  */
 import type { SpecRule } from "./spec-rules.ts";
-import { matchesTitle, type TestTitle } from "./test-titles.ts";
+import { isTemplate, matchesTitle, type TestTitle } from "./test-titles.ts";
 
 const columns = ["id", "section", "requirement", "rule", "test", "state"];
 const decidedWithReason = /^decided otherwise: *\S/;
@@ -63,8 +63,11 @@ export function checkRequirements(text: string, rules: readonly SpecRule[], titl
       if (!planned.has(rule)) report(`${id} names rule ${rule}, which docs/spec.md does not have`);
       else if (state === "met" && planned.get(rule)) report(`${id} is met by rule ${rule}, which is only planned`);
     }
-    for (const name of tests)
+    for (const name of tests) {
       if (!titles.some((title) => matchesTitle(title.text, name))) report(`${id} names a test that does not exist: "${name}"`);
+      else if (isTemplate(name) && !titles.some((title) => title.text === name))
+        report(`${id} names the template of a title; write one that a run reports: "${name}"`);
+    }
     if (state === "met" && (ids.length === 0 || tests.length === 0)) report(`${id} is met, so it needs a rule and a test`);
     if (state.startsWith("decided otherwise") && !decidedWithReason.test(state))
       report(`${id} is decided otherwise without a reason`);
@@ -73,6 +76,19 @@ export function checkRequirements(text: string, rules: readonly SpecRule[], titl
   }
   return problems;
 }
+
+export interface CitedTest {
+  line: number;
+  /** Of the requirement. */
+  id: string;
+  title: string;
+}
+
+/** Every test that a row names, whatever the row's state. */
+export const listCitedTests = (text: string): CitedTest[] =>
+  readRows(text).rows.flatMap(({ line, cells: [id = "", , , , testCell = ""] }) =>
+    readTestNames(testCell).map((title) => ({ line, id, title })),
+  );
 
 /** One or more titles in a cell, separated by <br>; quotes or backticks around a title are dropped. */
 function readTestNames(cell: string): string[] {

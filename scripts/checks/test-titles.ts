@@ -69,6 +69,9 @@ function skipArguments(tokens: readonly Token[], open: number): number {
   return tokens.length;
 }
 
+/** Whether a title is written as its template, which no run reports. */
+export const isTemplate = (title: string): boolean => title.search(eachPlaceholders) >= 0 || title.includes("${");
+
 /** Whether a document that writes `named` means this title; a computed part stands for anything. */
 export function matchesTitle(title: string, named: string): boolean {
   const parts = title.split(computedPart).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { findUnreportedTitles } from "../../scripts/checks/cited-titles.ts";
 import { checkDocs } from "../../scripts/checks/docs.ts";
 import { writeTemporaryTree } from "./temporary-tree.ts";
 
@@ -75,6 +76,29 @@ describe("the rules of the spec", () => {
 });
 
 describe("the rows of the requirements", () => {
+  it("[H25] a requirements row that cites a computed title no run reported is accepted from the sources and reported after a run", () => {
+    const cited = ["[Q1] is fair on sqlite today", "[Q1] is fair on paper today"].join("<br>");
+    const requirements = table(
+      met,
+      row("R0-002", "1", "Fair", "Q1", cited, "met"),
+      row("R0-003", "1", "Later", "", "", "not yet"),
+    );
+    const reported = new Set(["[L1] ends a lease", "[Q1] fair queues", "[Q1] is fair on sqlite today"]);
+
+    expect(checkWithFiles({ "docs/requirements.md": requirements })).toEqual([]);
+    expect(findUnreportedTitles(requirements, reported)).toEqual([
+      'docs/requirements.md:6: R0-002 names a test that did not run: "[Q1] is fair on paper today"',
+    ]);
+    expect(findUnreportedTitles(table(met), reported)).toEqual([]);
+  });
+
+  it("[H25] a requirements row that cites the template of a computed title is reported without a run", () => {
+    expect(checkWithRow("R0-002", "1", "Fair", "R3", "[R3] knows %s as a word", "met")).toEqual([
+      'docs/requirements.md:6: R0-002 names the template of a title; write one that a run reports: "[R3] knows %s as a word"',
+    ]);
+    expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on ${store} today", "met")).toHaveLength(1);
+  });
+
   it("[H16] a requirements row may name a test whose title is partly computed", () => {
     expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on sqlite today", "met")).toEqual([]);
     expect(checkWithRow("R0-002", "1", "Fair", "R3", "`[R3] knows this as a word`", "met")).toEqual([]);

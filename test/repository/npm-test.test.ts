@@ -1,17 +1,39 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { repositoryRoot } from "../../scripts/repository-files.ts";
 import { createCheckout, startScript, waitForEnd } from "./miniature-checkout.ts";
 
 /** A vitest that reports what the test gives it. */
-const fakeVitest = (counts: unknown, code: number) => `
+const fakeVitest = (counts: unknown, code: number, titles: readonly string[] | null = null) => `
 import { writeFileSync } from "node:fs";
+${titles === null ? "" : `writeFileSync(process.env.ASTRA_TEST_TITLES, ${JSON.stringify(JSON.stringify(titles))});`}
 console.log("vitest " + process.argv.slice(2).join(" "));
 ${counts === null ? "" : `writeFileSync(process.env.ASTRA_TEST_COUNTS, ${JSON.stringify(JSON.stringify(counts))});`}
 process.exit(${code});
 `;
 const createCheckoutWithVitest = (counts: unknown, code = 0) =>
   createCheckout({ isReady: true, files: { "node_modules/vitest/vitest.mjs": fakeVitest(counts, code) } });
+/** With the check of cited tests, and a document that cites one. */
+function createCheckoutWithCitedTest(cited: string, reported: readonly string[]) {
+  const sources = ["repository-files", "checks/cited-titles", "checks/requirements", "checks/test-titles", "checks/tokens"];
+  const scripts = sources.map((name) => [`scripts/${name}.ts`, readFileSync(join(repositoryRoot, `scripts/${name}.ts`), "utf8")]);
+  const vitest = fakeVitest({ passed: 1, failed: 0, skipped: [] }, 0, reported);
+  const requirements = [
+    "| id | section | requirement | rule | test | state |",
+    "|---|---|---|---|---|---|",
+    `| R1 | 1 | Leases end | L1 | ${cited} | met |`,
+  ];
+  return createCheckout({
+    isReady: true,
+    files: {
+      ...Object.fromEntries(scripts),
+      "docs/requirements.md": requirements.join("\n"),
+      "package.json": '{ "type": "module" }',
+      "node_modules/vitest/vitest.mjs": vitest,
+    },
+  });
+}
 const lastLine = (output: string) => output.trimEnd().split("\n").at(-1);
 
 describe("npm test", () => {
@@ -46,6 +68,26 @@ describe("npm test", () => {
     expect(ended.output).toContain("failed check: docs");
     expect(lastLine(ended.stdout)).toMatch(/^5 passed, [1-9]\d* failed$/);
     expect(ended.code).toBe(1);
+  });
+
+  it("[H25] npm test fails when a document cites a title that no test of the run reported, and passes that step when each was reported", async () => {
+    const reported = ["[L1] ends on memory", "[L1] ends on sqlite"];
+    const wrong = await waitForEnd(startScript(createCheckoutWithCitedTest("[L1] ends on paper", reported), "test.mjs"));
+    const right = await waitForEnd(startScript(createCheckoutWithCitedTest("[L1] ends on sqlite", reported), "test.mjs"));
+
+    expect(wrong.output).toContain('R1 names a test that did not run: "[L1] ends on paper"');
+    expect(wrong.output).toContain("failed check: cited tests");
+    expect(wrong.code).toBe(1);
+    expect(right.output).toContain("✓ cited tests");
+    expect(right.output).not.toContain("failed check: cited tests");
+  });
+
+  it("[H25] npm test with a path does not compare cited titles, because most of them did not run", async () => {
+    const checkout = createCheckoutWithCitedTest("[L1] ends on paper", ["[L1] ends on sqlite"]);
+    const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages"]));
+
+    expect(ended.output).not.toContain("cited tests");
+    expect(ended.code).toBe(0);
   });
 
   it("[H5] npm test fails when the test runner ended without a result, even with exit code 0", async () => {

@@ -1,14 +1,15 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { repositoryRoot } from "../../scripts/repository-files.ts";
 import { writeTemporaryTree } from "./temporary-tree.ts";
 
 /** Runs the real vitest with our reporter over planted tests. */
-function runWithFiles(files: Record<string, string>): string[] {
+function runWithFiles(files: Record<string, string>, titlesFile = ""): string[] {
   const root = writeTemporaryTree(files);
   const args = ["run", "--globals", "--root", root, "--reporter", join(repositoryRoot, "scripts/reporter.ts")];
-  const env = { ...process.env, ASTRA_TEST_COUNTS: "" };
+  const env = { ...process.env, ASTRA_TEST_COUNTS: "", ASTRA_TEST_TITLES: titlesFile };
   const done = spawnSync(process.execPath, [join(repositoryRoot, "node_modules/vitest/vitest.mjs"), ...args], {
     encoding: "utf8",
     env,
@@ -24,6 +25,31 @@ describe("the reporter", () => {
     });
 
     expect(lines).toEqual(["skipped: b.test.ts > b > three: no such server", "2 passed, 1 failed, 1 skipped"]);
+  });
+
+  it("[H25] the test reporter lists the titles of tests and groups as they were computed, each once", () => {
+    const titlesFile = join(writeTemporaryTree({}), "titles.json");
+    runWithFiles(
+      {
+        "a.test.ts": `
+          describe("a group", () => {
+            it.each(["one", "two"])("[L1] ends after %s", () => {});
+            for (const store of ["memory", "sqlite"]) it(\`[L2] works on \${store}\`, () => {});
+          });`,
+        "b.test.ts": 'it("[L1] ends after one", () => {}); it.skip("[L3] is skipped", () => {});',
+      },
+      titlesFile,
+    );
+
+    const titles = JSON.parse(readFileSync(titlesFile, "utf8")) as string[];
+    expect(titles.toSorted()).toEqual([
+      "[L1] ends after one",
+      "[L1] ends after two",
+      "[L2] works on memory",
+      "[L2] works on sqlite",
+      "[L3] is skipped",
+      "a group",
+    ]);
   });
 
   it("[H5] the test reporter counts a file that cannot be loaded and a hook that throws as failures", () => {
