@@ -175,8 +175,14 @@ export class WorkerCommands {
     return { worker, workers };
   }
 
-  /** A missing version means the newest that is known. */
+  /** A missing version means the newest that is known. Without a URL the worker would have nothing to install. */
   async #completeCommand(tenant: string, command: WorkerCommand): Promise<CompleteCommand> {
+    if (command.type === "pkg.install" && command.url === undefined)
+      throw fault(
+        "E.REQUEST.INVALID",
+        `body.url is missing: this scheduler stores no packages, so the worker needs the http, https or file address of the archive of ${command.name}`,
+        { path: "body.url" },
+      );
     if (command.type !== "pkg.install" || command.version !== undefined) return withVersionOf(command, null);
     const query = { page: "docs", tenant, collection: "package", prefix: `${command.name}/`, limit: 1_000 } as const;
     const { items } = await this.#context.reader.page(query);

@@ -102,7 +102,8 @@ export class SimulatedOperator extends ApiClient {
   }
 
   #commandBody(command: Exclude<WorkerCommandCall["command"], { of: "kick" }>): object {
-    if (command.of !== "rebind") return { type: command.of, name: command.name, version: "1.0.0" };
+    const url = command.of === "pkg.install" && { url: "https://packages.test/extra.zip" };
+    if (command.of !== "rebind") return { type: command.of, name: command.name, version: "1.0.0", ...url };
     return { type: "rebind", queue: `worker.${this.findWorker(command.successor)?.instance ?? "nobody"}` };
   }
 

@@ -160,7 +160,8 @@ describe("commands to workers", () => {
       fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
 
     const sha256 = "a".repeat(64);
-    await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }));
+    const url = "https://x/newest.cwx";
+    await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", url }));
     await fixture.callRoute(
       "commandWorker",
       order({ type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 }),
@@ -168,12 +169,25 @@ describe("commands to workers", () => {
     await fixture.callRoute("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
 
     expect(commandsOf(fixture, "worker.order").map((one) => (one as { order: object }).order)).toEqual([
-      { type: "pkg.install", name: "demo", version: "1.10.0" },
+      { type: "pkg.install", name: "demo", version: "1.10.0", url },
       { type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 },
       { type: "pkg.uninstall", name: "demo", version: null },
     ]);
-    const unknown = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "other" }));
+    const unknown = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "other", url }));
     expect(unknown.body).toMatchObject({ error: "E.REQUEST.INVALID", details: { path: "body.version" } });
+  });
+
+  it("[A402] an install command without a URL is refused with a sentence that asks for one, and reaches no worker", async () => {
+    const fixture = openWorkers();
+    fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", body: "{}" }] });
+
+    for (const version of [{}, { version: "1.0.0" }]) {
+      const refused = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", ...version }));
+
+      expect(refused).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path: "body.url" } } });
+      expect(refused.body.message).toContain("the worker needs the http, https or file address of the archive of demo");
+    }
+    expect(commandsOf(fixture, "worker.order")).toEqual([]);
   });
 
   it("[A121] a command to a worker without a session is refused with E.SESSION.UNKNOWN", async () => {
@@ -260,11 +274,12 @@ describe("commands to workers", () => {
     const bring = (version: string) =>
       fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
     bring("1.0.0");
-    const one = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
+    const install = { type: "pkg.install", name: "demo", url: "https://x/y.cwx" };
+    const one = await fixture.callRoute("commandWorker", order(install, keyed));
     bring("2.0.0");
 
-    const two = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
-    const other = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", version: "2.0.0" }, keyed));
+    const two = await fixture.callRoute("commandWorker", order(install, keyed));
+    const other = await fixture.callRoute("commandWorker", order({ ...install, version: "2.0.0" }, keyed));
 
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
     expect(commandsOf(fixture, "worker.order")).toHaveLength(1);
