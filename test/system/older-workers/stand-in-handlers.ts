@@ -50,6 +50,8 @@ const handlers: Readonly<Record<string, StandInHandler>> = {
     babble();
     return { text: "said" };
   },
+  /** Returns the status that its manifest requires; the worker strips it, as workers of the field do. */
+  "field.shout": ({ params }) => ({ status: "SUCCEEDED", text: String(params["text"]).toUpperCase() }),
   "ledger.step": async ({ params }) => {
     await pause(Number(params["pauseMs"]));
     const inputs = Object.entries(params).filter(([key]) => key.startsWith("in"));
@@ -79,9 +81,24 @@ export async function executeJob(journal: string, nodeType: string, job: StandIn
 
 const version = "1.0.0";
 
+const text = { type: "string" };
+const anyObject = { parameters: { type: "object" }, results: { type: "object" } };
+
+/** Schemas of node types, as manifests of the field have them: what the worker strips and what the scheduler supplies is required. */
+const schemas: Readonly<Record<string, object>> = {
+  "field.shout": {
+    parameters: { type: "object", properties: { text }, required: ["text"] },
+    results: { type: "object", properties: { status: text, text }, required: ["status", "text"], additionalProperties: false },
+  },
+  "workflow.container": { parameters: { type: "object", required: ["__container"], additionalProperties: false } },
+};
+
+/** Node types that the scheduler carries out, and their packages. */
+const containers: Readonly<Record<string, readonly string[]>> = { field: ["workflow.container"] };
+
 /** Whole manifests, as such workers send them. */
-const manifests = ["foreign", "ledger"].map((name) => {
-  const types = Object.keys(handlers).filter((type) => type.startsWith(`${name}.`));
+const manifests = ["foreign", "field", "ledger"].map((name) => {
+  const types = [...Object.keys(handlers).filter((type) => type.startsWith(`${name}.`)), ...(containers[name] ?? [])];
   const node = { role: "node", status: "published", category: "Tests", adapter: "main" };
   const manifest = {
     schemaVersion: "1.0.0",
@@ -93,10 +110,11 @@ const manifests = ["foreign", "ledger"].map((name) => {
     nodes: types.map((type) => ({
       ...node,
       ...(type === "foreign.around" && { role: "middleware" }),
+      ...(containers[name]?.includes(type) && { role: "container" }),
       type,
       label: type,
-      handler: type.slice(name.length + 1),
-      schema: { parameters: { type: "object" }, results: { type: "object" } },
+      handler: type.slice(type.indexOf(".") + 1),
+      schema: schemas[type] ?? anyObject,
       ui: { inputPorts: [], outputPorts: [], widgets: [] },
     })),
   };
