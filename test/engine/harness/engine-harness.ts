@@ -354,7 +354,7 @@ export class TestWorker {
   heartbeat(
     held: readonly AttemptRef[] | null,
     healthy = true,
-    measured: { memPct?: number; diskPct?: number; vitals?: string } = {},
+    measured: { memPct?: number; diskPct?: number; inflight?: number; vitals?: string } = {},
   ): Promise<AnswerBody> {
     return this.harness.ask({
       type: "worker.beat",

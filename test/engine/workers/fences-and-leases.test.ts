@@ -300,16 +300,6 @@ describe("results said twice, or by the wrong one", () => {
     expect(JSON.parse((await harness.runDetail(run)).run.error ?? "")).toMatchObject({ code: "E.WORKER.LOST" });
   });
 
-  it("[B19] the error E.CMD.CONCURRENCY_VIOLATION means that the worker still runs the attempt, which stays bound to it", async () => {
-    const { world: harness, worker, held } = await startGrantedTask();
-
-    await worker.error("E.CMD.CONCURRENCY_VIOLATION", "busy", held);
-    await harness.advance(6_000);
-
-    expect(harness.dispatches()).toHaveLength(1);
-    await expect(worker.succeed({}, held)).resolves.toMatchObject({ applied: true });
-  });
-
   it("[B20] every grant of one task gets a strictly higher fence, even if the clock runs backwards", async () => {
     const harness = await new EngineHarness({ settings: { maxDeliveries: 50 } }).start();
     const worker = await harness.joinWorker("w");

@@ -177,6 +177,20 @@ describe("the question whether it still runs", () => {
     expect(harness.engine.gauge().turns - turns).toBe(3);
   });
 
+  it("[B28] a v2 worker that names neither its process nor its attempts keeps them over a join and is sent their dispatches again", async () => {
+    const harness = await new EngineHarness().start();
+    const silent = { features: [], running: null } as const;
+    const worker = await harness.joinWorker("w", { ...silent, boot: "b1" });
+    await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.ack();
+
+    const again = await harness.joinWorker("w", { ...silent, boot: null });
+    await passTime(harness, 3);
+
+    expect(again.dispatchesSent).toEqual(worker.dispatchesSent);
+  });
+
   it("[B28] workers that report what they run get no recheck", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");

@@ -17,6 +17,7 @@ import { recheckPin } from "./placement/pins.ts";
 import { explainNoWorker } from "./placement/why-waiting.ts";
 import { failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.ts";
 import { resumeHost, resumeRun, runFollowUps } from "./progress/follow-up.ts";
+import { withFormerHolder } from "./progress/former-holders.ts";
 import { expireCalls } from "./progress/middleware-chain.ts";
 import { admitKeyWaiters, enqueueTask } from "./queueing/task-queue.ts";
 import { attemptPhase } from "./rows/task.ts";
@@ -53,14 +54,15 @@ export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isol
       const found = findHeldTask(work, timer);
       const connected = work.fleet.workers.get(timer.worker);
       if (found === null) {
-        if (connected !== undefined) releaseStaleAttempt(work, connected, timer.task, timer.fence);
+        if (connected !== undefined) releaseStaleAttempt(work, connected, timer, "unacked");
         return;
       }
       const { task, run } = found;
       if (run.phase === "ending" || work.fleetChanges.some((change) => change.type === "ack" && isSameAttempt(change, timer)))
         return;
       const message = `worker ${connected?.name ?? timer.worker} did not ack within ${ackDeadlineMs} ms`;
-      takeBackAttempt(work, run, task, { code: "E.TIMEOUT", message }, "E.DISPATCH.UNAVAILABLE");
+      const options = { finalCode: "E.DISPATCH.UNAVAILABLE", handler: "unacked" } as const;
+      takeBackAttempt(work, run, task, { code: "E.TIMEOUT", message }, options);
     });
   }
 }
@@ -102,7 +104,7 @@ export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void
     isolate(runOf(id), () => {
       if (work.fleetChanges.some((change) => change.type === "release" && isSameAttempt(change, timer))) return;
       const found = findHeldTask(work, timer);
-      if (found === null) return void releaseStaleAttempt(work, connected, id, fence);
+      if (found === null) return void releaseStaleAttempt(work, connected, timer, "may-run");
       const { task, run } = found;
       // A run that is ending is swept soon, and the sweep stops the attempt.
       const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
@@ -194,7 +196,7 @@ function expireTask(work: UnitOfWork, task: InPhase<TaskRow, "ready" | "parked" 
     if (openCalls(task).length > 0 && expireCalls(progress, node, task)) return runFollowUps(progress);
     const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
     releaseAttempt(work, task, { code: error.code, reason: error.message });
-    failAttempt(progress, task, error, null);
+    failAttempt(progress, withFormerHolder(work, task), error, null);
     return;
   }
   if (task.phase === "ready" && recheckPin(work, run, node, task)) return;

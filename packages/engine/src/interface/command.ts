@@ -74,6 +74,8 @@ export interface RequestNextCommand extends TaskReport {
 /** The worker could not run it, or the handler threw. */
 export interface ReportErrorCommand extends TaskReport, FaultData {
   readonly type: "task.error";
+  /** Its dispatch was sent more than once, without a number by which the worker could tell: the refusal may be of the repeat alone. */
+  readonly isRepeated?: true;
 }
 
 export interface ReportFeedbackCommand extends TaskReport {

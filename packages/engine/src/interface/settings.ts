@@ -35,6 +35,8 @@ export interface EngineSettings extends TenantSettings {
   readonly ackStoreMs: number;
   /** How long after its join a worker that cannot report its attempts is sent their dispatches again. */
   readonly recheckMs: number;
+  /** How long an attempt that is over keeps its slot at a worker that cannot stop it, at most. */
+  readonly unstoppedSlotMs: number;
   /** A turn begins at least this often, so that the engine notices an absence. */
   readonly idleMs: number;
   readonly maxDeliveries: number;
@@ -72,6 +74,7 @@ export const defaultSettings: EngineSettings = {
   ackDeadlineMs: 5_000,
   ackStoreMs: 1_000,
   recheckMs: 2_000,
+  unstoppedSlotMs: 3_600_000,
   tenants: {},
   idleMs: 1_000,
   maxDeliveries: 5,
@@ -90,8 +93,8 @@ export function settingsForTenant(settings: EngineSettings, tenant: Tenant): Ten
   return Object.hasOwn(settings.tenants, tenant) ? { ...settings, ...settings.tenants[tenant] } : settings;
 }
 
-/** Dialects that can neither be given a period nor report their attempts. */
-export const isOlderDialect = (dialect: string): boolean => dialect === "first" || dialect === "v1";
+/** Dialects that cannot be given a period: all but v2. Empty where nothing is known of the worker. */
+export const isOlderDialect = (dialect: string): boolean => dialect !== "v2" && dialect !== "";
 
 /** What a session is judged by and how long its boot's lease is. */
 export interface WorkerTimings {

@@ -77,6 +77,8 @@ export interface RecordHeartbeatCommand extends SessionReport {
   /** Percent of what the worker may use; absent where it did not report it. */
   readonly memPct?: number;
   readonly diskPct?: number;
+  /** How many handlers it runs; absent where it did not count them. */
+  readonly inflight?: number;
   /** JSON text of the heartbeat's numbers, limited by the door; only shown to operators. */
   readonly vitals?: string;
 }

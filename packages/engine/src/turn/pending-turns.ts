@@ -108,7 +108,9 @@ function keepsWorkerReady(one: FleetChange): boolean {
   // An attempt that goes on after waiting takes its slot back; one that begins to wait frees it.
   if (one.type === "wait") return one.isWaiting;
   const { type } = one;
-  return type === "release" || type === "ack" || type === "verify" || type === "recheck" || type === "load";
+  return (
+    type === "release" || type === "free-slot" || type === "ack" || type === "verify" || type === "recheck" || type === "load"
+  );
 }
 
 function workerOfChange(change: FleetChange): WorkerId | null {

@@ -59,6 +59,8 @@ export function taskStateChangeOf({ type, data }: Pick<RunFact, "type" | "data">
     if (data["frame"] !== undefined) return { phase: "hosting", status: "running" };
     return { phase: readNumber(data, "delayMs") > 0 ? "parked" : "ready", status: "queued" };
   }
+  // Refused by its worker: it waits for its pause.
+  if (type === "task.requeued" && readNumber(data, "delayMs") > 0) return { phase: "parked", status: "queued" };
   if (type === "frame.ended") return { phase: data["status"] as TaskPhase, status: null };
   return Object.hasOwn(taskStateChanges, type) ? (taskStateChanges[type] ?? null) : null;
 }

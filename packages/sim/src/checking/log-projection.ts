@@ -161,7 +161,8 @@ export class LogProjection {
     if (type === "next.asked") task.openNextRequests.add(String(data["request"]));
     if (type === "next.answered" && task.openNextRequests.delete(String(data["request"]))) task.lastNextAnswerAt = at;
     if (changesTaskPhase(type)) {
-      task.isReady = type === "task.ready" || type === "task.requeued";
+      // A task that its worker refused waits for its pause.
+      task.isReady = type === "task.ready" || (type === "task.requeued" && data["delayMs"] === undefined);
       // A container that tries an iteration again stays what it is.
       task.isHosting = type === "task.hosting" || type === "frame.opened" || (task.isHosting && type === "task.retrying");
     }

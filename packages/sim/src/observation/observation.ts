@@ -53,6 +53,8 @@ export interface TimingGuarantees {
   /** The same for workers that cannot be told how often to beat. */
   readonly quietLeaseMs: number;
   readonly quietHeartbeatMs: number;
+  /** An attempt that its worker could not stop keeps its slot for so long, at most. */
+  readonly unstoppedSlotMs: number;
   readonly maxDeliveries: number;
   /** The engine looks at least this often. */
   readonly idleMs: number;

@@ -65,7 +65,7 @@ export function generateWorldPlan(
   const session = generateSessionSettings(random.fork("sessions"), profile, scale, isResumeRefused);
   // Older workers give up what they could not say in a quarter of a minute: on anything but TCP they would lose results for ever.
   const isNetworkLossy = session.isNetworkLossy && !workers.some(({ dialect }) => dialect !== undefined);
-  const { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs } = engine;
+  const { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, unstoppedSlotMs, maxDeliveries, idleMs } = engine;
   const convergeMs = convergenceBoundMs(engine, doors, link, calls);
   return {
     seed,
@@ -81,7 +81,10 @@ export function generateWorldPlan(
     linkSettings: link,
     isNetworkLossy,
     tokenMs: session.tokenMs,
-    guarantees: { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs, convergeMs },
+    guarantees: {
+      ...{ ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs },
+      ...{ unstoppedSlotMs, maxDeliveries, idleMs, convergeMs },
+    },
     faultPhaseMs,
     plannedCalls: calls,
     faults: isUndisturbed ? [] : generateFaultSchedule(random.fork("faults"), { profile, isNetworkLossy, faultPhaseMs }, targets),
@@ -164,6 +167,7 @@ function generateEngineSettings(random: SeededRandom, scale: number): EngineSett
     quietHeartbeatMs: 4_000 * scale,
     quietLeaseMs: 12_000 * scale,
     recheckMs: 500 * scale,
+    unstoppedSlotMs: 10_000 * scale,
     ackDeadlineMs: 1_500 * Math.min(scale, 3),
     ackStoreMs: 400 * scale,
     idleMs: 500 * Math.min(scale, 2),
@@ -249,7 +253,12 @@ function convergenceBoundMs(
   calls: readonly PlannedCall[],
 ): number {
   const noticeMs =
-    engine.ackDeadlineMs + 2 * engine.leaseMs + engine.quietLeaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeTimeoutMs ?? 0);
+    engine.ackDeadlineMs +
+    2 * engine.leaseMs +
+    engine.quietLeaseMs +
+    engine.unstoppedSlotMs +
+    3 * (doors.pingMs ?? 0) +
+    (link.handshakeTimeoutMs ?? 0);
   const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptTimeoutMs ?? 0);
   const workMs = calls.reduce((sum, call) => sum + (call.what === "start" ? call.workMs : 0), 0);
   return Math.round(engine.maxDeliveries * (noticeMs + reconnectMs) + workMs + 30_000);

@@ -25,6 +25,7 @@ describe("heartbeats, silence and drains", () => {
       held: null,
       memPct: 91.5,
       diskPct: 12,
+      inflight: 1,
       vitals: JSON.stringify({ healthy: false, metrics, packages: "h-1" }),
     });
     worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0, note: "x".repeat(5_000) } }, ackRequested);

@@ -299,6 +299,7 @@ export function toHeartbeatCommand(
     held: held === undefined ? null : toAttempts(held),
     ...(metrics.mem_pct !== undefined && { memPct: metrics.mem_pct }),
     ...(metrics.disk_pct !== undefined && { diskPct: metrics.disk_pct }),
+    ...(metrics.inflight !== undefined && { inflight: metrics.inflight }),
     ...(vitals.length <= vitalsCharsMax && { vitals }),
   };
 }

@@ -1,7 +1,7 @@
 // Handles the frames of a worker that has a session: control frames at once, work frames in order. A frame is acknowledged once the engine
 // has answered the commands made from it.
 
-import type { AttemptRef, Command, SendWorkerCommand } from "@astraflow/engine";
+import type { AttemptRef, Command, ReportErrorCommand, SendWorkerCommand } from "@astraflow/engine";
 import { type Envelope, Fault, fault, type NextRequestPayload, type PackageEventPayload, toFrameType } from "@astraflow/protocol";
 import type { AnswerHandler } from "@astraflow/services";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
@@ -321,9 +321,15 @@ export class InboundFrames {
       if (answersLeft === 0) this.#settleOrRefuse(tag, refusal);
     };
     for (const command of commands) {
-      if (command.type === "task.result" || command.type === "task.error") session.handleAttemptEnd(command);
-      session.post(command, onAnswer);
+      const isRepeated = command.type === "task.error" && this.#isRepeatRefused(command);
+      if (command.type === "task.result" || (command.type === "task.error" && !isRepeated)) session.handleAttemptEnd(command);
+      session.post(isRepeated ? { ...command, isRepeated } : command, onAnswer);
     }
+  }
+
+  /** The worker refuses the key of a dispatch that it may have received twice, and runs the first. */
+  #isRepeatRefused({ code, task, fence }: ReportErrorCommand): boolean {
+    return code === "E.CMD.CONCURRENCY_VIOLATION" && fence !== null && this.#session.outbound.isRepeated({ task, fence });
   }
 
   #settleOrRefuse(tag: DeliveryTag, refusal: string | undefined): void {

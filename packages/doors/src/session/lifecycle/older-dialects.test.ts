@@ -307,6 +307,29 @@ describe("a worker of protocol 1", () => {
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ session });
   });
 
+  it("[D28] the engine learns that a protocol 1 worker refuses the key of a dispatch that was sent to it twice", async () => {
+    const { engine, environment } = fixture;
+    const { worker, session } = await open();
+    const refuse = (one: string, fence: number) =>
+      worker.sendFrame(
+        "error",
+        { code: "E.CMD.CONCURRENCY_VIOLATION", message: "held" },
+        { corr: `${one}#${fence}`, ...ackRequested },
+      );
+    engine.emitEffects(sampleDispatch(session, task, 7));
+    await worker.nextFrame("cmd.dispatch");
+    environment.advance(300);
+    await worker.nextFrame("cmd.dispatch");
+
+    refuse(task, 7);
+    expect(await engine.nextCommand("task.error")).toMatchObject({ task, fence: 7, isRepeated: true });
+
+    engine.emitEffects(sampleDispatch(session, `${run}.1`, 8));
+    await worker.nextFrame("cmd.dispatch");
+    refuse(`${run}.1`, 8);
+    expect(await engine.nextCommand("task.error")).not.toHaveProperty("isRepeated");
+  });
+
   it("[D28] a dispatch is not resent to a protocol 1 worker once it was acked or taken back", async () => {
     const { engine, environment } = fixture;
     const { worker, session } = await open();

@@ -2,7 +2,7 @@
 
 import type { AttemptRef, SendDispatch, SendNextAnswer, SendStop, SendVendorFrame, SendWorkerCommand } from "@astraflow/engine";
 import { type Dialect, LruMap, limits } from "@astraflow/protocol";
-import type { OutgoingItem, ReliableStream, SentFrame } from "@astraflow/session";
+import { dialectRules, type OutgoingItem, type ReliableStream, type SentFrame } from "@astraflow/session";
 import type { SessionConnection } from "../connection/session-connection.ts";
 import { chainAndResourceFields, type SchedulerFrameWriter } from "../frames/frame-writer.ts";
 
@@ -22,6 +22,7 @@ const sentCommandsMax = 64;
 export class OutboundFrames {
   readonly #stream: ReliableStream<OutboundItem, unknown>;
   readonly #writer: SchedulerFrameWriter;
+  readonly #repeatedDispatches = new Set<string>();
   readonly #features: ReadonlySet<string>;
   readonly #nextBatchId: () => string;
   /** Unacknowledged dispatches by attempt, mostly one: a worker may provoke stops for attempts it never got, and those must cost nothing. */
@@ -58,6 +59,7 @@ export class OutboundFrames {
   /** The worker has finished an attempt: a dispatch of it that has not left would run it once more. The older dialects name no fence. */
   handleAttemptEnd(task: string, fence: number | null): void {
     if (fence === null || this.isAwaitingResources({ task, fence })) this.#awaitingResources.delete(task);
+    if (fence !== null) this.#repeatedDispatches.delete(attemptKey({ task, fence }));
   }
 
   /** False when no frame of this dialect can hold it. */
@@ -87,6 +89,7 @@ export class OutboundFrames {
 
   /** Its dispatch is neither sent nor resent any more. */
   withdrawDispatch(attempt: AttemptRef): void {
+    this.#repeatedDispatches.delete(attemptKey(attempt));
     this.finishAwaiting(attempt);
     if (this.#unackedDispatches.delete(attemptKey(attempt))) this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
   }
@@ -154,7 +157,19 @@ export class OutboundFrames {
   }
 
   resend(connection: SessionConnection, frames: readonly SentFrame<OutboundItem>[]): void {
-    for (const sent of frames) connection.send(this.#encode(sent));
+    for (const sent of frames) {
+      connection.send(this.#encode(sent));
+      if (!dialectRules[this.#writer.dialect].isNumbered) this.#noteRepeated(sent);
+    }
+  }
+
+  #noteRepeated({ items }: SentFrame<OutboundItem>): void {
+    for (const { send } of items) if (send.type === "dispatch") this.#repeatedDispatches.add(attemptKey(send.dispatch));
+  }
+
+  /** Whether its dispatch was sent more than once without a number: the worker may run the first and refuse the repeat. */
+  isRepeated(attempt: AttemptRef): boolean {
+    return this.#repeatedDispatches.has(attemptKey(attempt));
   }
 
   /** Encoded anew each time: a resend is rare, and stored texts would double the memory of a session. */

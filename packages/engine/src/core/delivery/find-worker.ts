@@ -41,7 +41,8 @@ export function findReportingWorker(work: UnitOfWork, report: SessionReport): Wo
 export function findDisconnectedWorker(work: UnitOfWork, { worker, session }: SessionReport): ConnectedWorker | null {
   const row = work.worker(worker);
   if (row?.phase !== "away" || readCondition(row.condition).session !== session) return null;
-  return newConnectedWorker(row, session, readDescription(row), work.now);
+  const unstopped = work.fleet.unstoppedOfAbsent(worker, row.boot);
+  return { ...newConnectedWorker(row, session, readDescription(row), work.now), ...(unstopped !== undefined && { unstopped }) };
 }
 
 export const unknownSession = (worker: string): Fault =>

@@ -2,7 +2,7 @@
 
 import type { AttemptRef, SessionReport } from "../../interface/command.ts";
 import type { SendNextAnswer } from "../../interface/effect.ts";
-import type { RunId, TaskId, TaskRow } from "../../storage/rows.ts";
+import type { RunId, TaskRow } from "../../storage/rows.ts";
 import type { ConnectedWorker } from "../fleet/connected-worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { releaseStaleAttempt } from "./waiting-attempts.ts";
@@ -38,15 +38,9 @@ export function sendNextAnswer(
   work.emit({ type: "next", session, worker, tenant, run: caller.run, task: caller.id, node, ...answer });
 }
 
-/** The rows no longer show this attempt as the worker's: free the slot and stop the worker. */
-export function stopAttempt(
-  work: UnitOfWork,
-  connected: ConnectedWorker,
-  task: TaskId,
-  fence: number,
-  reason: AttemptStopReason,
-): void {
-  const attempt = releaseStaleAttempt(work, connected, task, fence);
+/** The rows no longer show this attempt as the worker's: release it and stop the worker. */
+export function stopAttempt(work: UnitOfWork, connected: ConnectedWorker, held: AttemptRef, reason: AttemptStopReason): void {
+  const attempt = releaseStaleAttempt(work, connected, held, "may-run");
   if (attempt !== null) sendStop(work, connected, attempt, reason);
 }
 

@@ -107,7 +107,7 @@ export function handleMail(work: UnitOfWork, mail: Mail): void {
   const { session, worker, tenant } = connected;
   switch (message.of) {
     case "stop":
-      return stopAttempt(work, connected, message.task, message.fence, message);
+      return stopAttempt(work, connected, message, message);
     case "next":
       return deliverMailedAnswer(work, connected, message);
     case "reset":

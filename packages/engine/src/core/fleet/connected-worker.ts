@@ -15,11 +15,28 @@ export interface LeasedAttempt extends AttemptRef {
   stored: boolean;
   /** When it was kept over the join of a worker that cannot report: its dispatch will be sent again. Null: no need to. */
   recheckFrom: Millis | null;
+  /** Its dispatch was sent to this worker more than once. */
+  isSentAgain?: true;
   /** The worker reported that an attempt of this task still runs there; it may be one under an older fence. */
   isRunningOlder: boolean;
   /** A middleware that waits for what it called: it takes no slot meanwhile, or a worker with one slot would wait for itself. */
   isWaiting?: boolean;
 }
+
+/** An attempt that is over for the scheduler, at a worker that cannot stop it: its handler runs on and takes a slot. */
+export interface UnstoppedAttempt extends AttemptRef {
+  readonly nodeType: string;
+  readonly grantedAt: Millis;
+  /** One that is not acked in time never began. */
+  acked: boolean;
+  /** When its slot counts as free, if its outcome has not arrived by then. */
+  until: Millis;
+}
+
+/** By task and fence. */
+export type UnstoppedAttempts = Map<string, UnstoppedAttempt>;
+
+export const unstoppedKey = ({ task, fence }: AttemptRef): string => `${task}#${fence}`;
 
 export interface ConnectedWorker {
   readonly worker: WorkerId;
@@ -41,6 +58,8 @@ export interface ConnectedWorker {
   readonly attempts: Map<TaskId, LeasedAttempt>;
   /** How many of them wait in `next`; maintained by the fleet. */
   waitingCount?: number;
+  /** Absent while there is none. */
+  unstopped?: UnstoppedAttempts;
 }
 
 /** The connection as its row shows it. */
@@ -57,8 +76,9 @@ export function newConnectedWorker(
   return { worker, tenant, name, session, boot, epoch, about, draining, healthy, resourcePressure, ...load, attempts };
 }
 
-/** Attempts that take a slot of the connected worker. */
-export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
+/** Slots of the connected worker that its attempts take, and handlers that it could not stop. */
+export const usedSlots = ({ attempts, waitingCount = 0, unstopped }: ConnectedWorker): number =>
+  attempts.size - waitingCount + (unstopped?.size ?? 0);
 
 /** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
 export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
@@ -90,8 +110,10 @@ export type WorkerChange =
   | (HeldAttempt & { readonly type: "recheck"; readonly sentAt: Millis | null })
   /** A middleware begins to wait for its call, or goes on: its slot is free meanwhile. */
   | (HeldAttempt & { readonly type: "wait"; readonly nodeType: string; readonly isWaiting: boolean })
-  /** `wasWaiting`: its slot was free already. */
-  | (HeldAttempt & { readonly type: "release"; readonly wasWaiting?: boolean });
+  /** `wasWaiting`: its slot was free already. `unstoppedUntil`: the worker cannot stop it, so its slot is taken until then. */
+  | (HeldAttempt & { readonly type: "release"; readonly wasWaiting?: boolean; readonly unstoppedUntil?: Millis })
+  /** A handler that the worker could not stop is over, or given up. */
+  | (HeldAttempt & { readonly type: "free-slot"; readonly nodeType: string });
 
 export function applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
   switch (change.type) {
@@ -121,9 +143,14 @@ export function applyToWorker(connected: ConnectedWorker, change: WorkerChange):
     case "describe":
       connected.about = change.about;
       return;
+    case "free-slot":
+      connected.unstopped?.delete(unstoppedKey(change));
+      return;
     default: {
       const attempt = connected.attempts.get(change.task);
-      if (attempt?.fence === change.fence) applyToAttempt(connected, attempt, change);
+      if (attempt?.fence === change.fence) return applyToAttempt(connected, attempt, change);
+      const unstopped = change.type === "ack" ? connected.unstopped?.get(unstoppedKey(change)) : undefined;
+      if (unstopped !== undefined) unstopped.acked = true;
     }
   }
 }
@@ -131,7 +158,7 @@ export function applyToWorker(connected: ConnectedWorker, change: WorkerChange):
 function applyToAttempt(
   connected: ConnectedWorker,
   attempt: LeasedAttempt,
-  change: Extract<WorkerChange, { task: TaskId }>,
+  change: Exclude<Extract<WorkerChange, { task: TaskId }>, { type: "free-slot" }>,
 ): void {
   switch (change.type) {
     case "ack":
@@ -143,6 +170,7 @@ function applyToAttempt(
       attempt.recheckFrom = null;
       if (change.sentAt === null) return;
       attempt.acked = false;
+      attempt.isSentAgain = true;
       attempt.grantedAt = change.sentAt;
       return;
     case "wait":
@@ -151,7 +179,15 @@ function applyToAttempt(
     case "release":
       setWaiting(connected, attempt, false);
       connected.attempts.delete(change.task);
+      if (change.unstoppedUntil !== undefined) keepSlot(connected, attempt, change.unstoppedUntil);
   }
+}
+
+function keepSlot(connected: ConnectedWorker, attempt: LeasedAttempt, until: Millis): void {
+  const { task, fence, nodeType, grantedAt } = attempt;
+  const acked = attempt.acked || attempt.isSentAgain === true;
+  connected.unstopped ??= new Map();
+  connected.unstopped.set(unstoppedKey(attempt), { task, fence, nodeType, grantedAt, acked, until });
 }
 
 function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {

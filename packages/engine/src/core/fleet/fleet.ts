@@ -1,19 +1,25 @@
 // The workers connected to this replica and the queues that may have tasks, in memory only: after a restart workers join again.
 // Changes are recorded during a turn and applied after its commit, so a turn that fails leaves no trace here.
 
+import { LruMap } from "@astraflow/protocol";
 import type { Millis, QueueName, RouteId, Tenant, WorkerId } from "../../storage/rows.ts";
 import {
   applyToWorker,
   type ConnectedWorker,
   type HeldAttempt,
   type LeasedAttempt,
+  type UnstoppedAttempts,
+  unstoppedKey,
   type WorkerChange,
 } from "./connected-worker.ts";
 import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
 
 export type FleetChange =
   | WorkerChange
-  | { readonly type: "connect"; readonly connected: ConnectedWorker }
+  /** `unstoppedUntil`: outcomes may have been lost with the session before, so slots of unstopped attempts count as free then. */
+  | { readonly type: "connect"; readonly connected: ConnectedWorker; readonly unstoppedUntil?: Millis }
+  /** The lease of its process is over. */
+  | { readonly type: "lose"; readonly worker: WorkerId }
   | { readonly type: "disconnect"; readonly worker: WorkerId; readonly session: string }
   /** The worker's row was read and agrees with the fleet. */
   | { readonly type: "verify"; readonly worker: WorkerId }
@@ -79,6 +85,9 @@ class AttemptDeadlines {
   }
 }
 
+/** Absent workers whose unstopped attempts are remembered. */
+const absentMax = 10_000;
+
 export class Fleet {
   readonly workers = new Map<WorkerId, ConnectedWorker>();
   readonly routes = new Map<RouteId, TaskRequirements>();
@@ -90,6 +99,10 @@ export class Fleet {
   pendingChanges: PendingChanges = noPendingChanges;
   /** Workers whose row was not as the fleet shows them: verified before they get another task. */
   readonly unverifiedWorkers = new Set<WorkerId>();
+  /** Of processes whose session has ended and that may join again: what they could not stop. */
+  readonly #unstoppedOfAbsent = new LruMap<WorkerId, { readonly boot: string; readonly unstopped: UnstoppedAttempts }>({
+    entriesMax: absentMax,
+  });
   readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
   readonly #queueNames = new Map<RouteId, QueueName>();
   /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
@@ -131,6 +144,7 @@ export class Fleet {
     if (this.stalledQueues.size > 0 && !freesNoSlot(change)) this.stalledQueues.clear();
     switch (change.type) {
       case "connect":
+        this.#inheritUnstopped(change.connected, change.unstoppedUntil);
         this.workers.set(change.connected.worker, change.connected);
         change.connected.waitingCount = [...change.connected.attempts.values()].filter(
           (attempt) => attempt.isWaiting === true,
@@ -140,9 +154,12 @@ export class Fleet {
         this.#workerChanged(change.connected);
         break;
       case "disconnect":
-        if (this.workerInSession(change.worker, change.session) !== null) this.workers.delete(change.worker);
+        if (this.workerInSession(change.worker, change.session) !== null) this.#removeWorker(change.worker);
         this.unverifiedWorkers.delete(change.worker);
         this.#matchingWorkers.clear();
+        break;
+      case "lose":
+        this.#unstoppedOfAbsent.delete(change.worker);
         break;
       case "verify":
         this.unverifiedWorkers.delete(change.worker);
@@ -165,7 +182,10 @@ export class Fleet {
         break;
       default: {
         const connected = this.workers.get(change.worker);
-        if (connected === undefined) break;
+        if (connected === undefined) {
+          if (change.type === "free-slot") this.#unstoppedOfAbsent.get(change.worker)?.unstopped.delete(unstoppedKey(change));
+          break;
+        }
         applyToWorker(connected, change);
         if (change.type === "describe") this.#workerChanged(connected);
         if (change.type === "grant") this.#startTimers(change.worker, change.attempt);
@@ -175,6 +195,31 @@ export class Fleet {
         }
       }
     }
+  }
+
+  /** What the process of an absent worker could not stop. */
+  unstoppedOfAbsent(worker: WorkerId, boot: string): UnstoppedAttempts | undefined {
+    const absent = this.#unstoppedOfAbsent.get(worker);
+    return absent?.boot === boot ? absent.unstopped : undefined;
+  }
+
+  #removeWorker(worker: WorkerId): void {
+    const { boot, unstopped } = this.workers.get(worker) ?? {};
+    this.workers.delete(worker);
+    if (boot !== undefined && unstopped !== undefined && unstopped.size > 0)
+      this.#unstoppedOfAbsent.set(worker, { boot, unstopped });
+  }
+
+  /** A new session of the same process: what it could not stop before may still run. */
+  #inheritUnstopped(connected: ConnectedWorker, until: Millis | undefined): void {
+    const { worker, boot } = connected;
+    const before = this.workers.get(worker);
+    const unstopped =
+      before === undefined ? this.unstoppedOfAbsent(worker, boot) : before.boot === boot ? before.unstopped : undefined;
+    this.#unstoppedOfAbsent.delete(worker);
+    if (unstopped === undefined) return;
+    if (until !== undefined) for (const attempt of unstopped.values()) attempt.until = Math.min(attempt.until, until);
+    connected.unstopped = unstopped;
   }
 
   #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {

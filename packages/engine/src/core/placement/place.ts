@@ -59,10 +59,16 @@ function countAttemptsOfType(
   let count = 0;
   for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
   for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
+  for (const attempt of connected.unstopped?.values() ?? []) if (attempt.nodeType === nodeType) count++;
   for (const change of fleetChanges) {
     if (change.type === "grant" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
-    if (change.type === "release" && change.worker === connected.worker && change.wasWaiting !== true)
-      count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
+    if (
+      change.type === "release" &&
+      change.worker === connected.worker &&
+      connected.attempts.get(change.task)?.nodeType === nodeType
+    )
+      count += Number(change.unstoppedUntil !== undefined) - Number(change.wasWaiting !== true);
+    if (change.type === "free-slot" && change.worker === connected.worker && change.nodeType === nodeType) count--;
     if (change.type === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
       count += change.isWaiting ? -1 : 1;
   }

@@ -3,14 +3,18 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
 import type { Fact, LeasedTask, OpenTask, RunRow } from "../../storage/rows.ts";
+import { attemptTimeoutMs } from "../delivery/dispatch.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
+import type { HandlerState } from "../delivery/waiting-attempts.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/affinity.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
+import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
+import { withFormerHolder } from "./former-holders.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
 import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
 
@@ -93,23 +97,57 @@ export function cancelByWorker(progress: RunProgress, task: LeasedTask): void {
 /** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
 export const withoutDelivery = (task: LeasedTask): LeasedTask => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
+interface TakeBackOptions {
+  readonly finalCode?: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE";
+  readonly handler?: HandlerState;
+}
+
 /** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed with `finalCode`. */
 export function takeBackAttempt(
   work: UnitOfWork,
   run: RunRow,
   task: LeasedTask,
   { code, message: reason }: FaultData,
-  finalCode: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE" = "E.WORKER.LOST",
+  { finalCode = "E.WORKER.LOST", handler = "may-run" }: TakeBackOptions = {},
 ): void {
   const progress = new RunProgress(work, run);
   const node = progress.nodeOf(task);
   const { id, deliveries } = task;
-  releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason });
+  releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason }, handler);
   if (deliveries >= (node.policy.maxDeliveries ?? work.settings.maxDeliveries)) {
     const message = `task ${id} was granted ${deliveries} times in a row without an answer; last: ${reason}`;
     return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }
-  const back = requeueTask(work, node, prepareNextAttempt(progress, task));
+  const held = handler === "ended" ? task : withFormerHolder(work, task);
+  const back = requeueTask(work, node, prepareNextAttempt(progress, held));
   progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason });
   work.recordMetric("cmd_retry_total", { reason: code });
+}
+
+/** Pauses of a task that a worker refuses because another one holds its key there: doubled with every refusal in a row. */
+const keyRefusalPause = { firstMs: 1_000, msMax: 60_000 };
+
+/**
+ * The worker runs another task under the same concurrency key: no verdict on this one. It is tried again after a pause, by any worker. The other
+ * task cannot hold the key for longer than an attempt may take; refusals that go on for longer are no matter of the key.
+ */
+export function deferRefusedTask(work: UnitOfWork, run: RunRow, task: LeasedTask, error: FaultData): void {
+  const progress = new RunProgress(work, run);
+  const node = progress.nodeOf(task);
+  const { count, since } = readTaskState(task).keyRefusals ?? { count: 0, since: work.now };
+  releaseAttempt(work, task, null);
+  const limitMs = attemptTimeoutMs(work, node);
+  if (limitMs !== null && work.now - since >= limitMs) {
+    const details = { refusals: count + 1, refusedForMs: work.now - since, last: error.message };
+    const message = `task ${task.id} was refused ${count + 1} times because its concurrency key was taken at the worker`;
+    return failTask(progress, task, { code: "E.DISPATCH.UNAVAILABLE", message, details }, null);
+  }
+  const delayMs = Math.min(keyRefusalPause.firstMs * 2 ** Math.min(count, 16), keyRefusalPause.msMax);
+  const refused = withTaskState(prepareNextAttempt(progress, task), { keyRefusals: { count: count + 1, since } });
+  releaseKey(work, task);
+  const { fence } = work.moveTask(refused, { type: "defer", due: work.now + delayMs });
+  const name = work.fleet.workers.get(task.worker)?.name ?? task.worker;
+  const reason = `worker ${name} refused it: another task holds its concurrency key there (${error.message})`;
+  progress.record("task.requeued", { task: task.id, fence, from: task.worker, code: error.code, reason, delayMs });
+  work.recordMetric("cmd_retry_total", { reason: error.code });
 }

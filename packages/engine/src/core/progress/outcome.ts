@@ -82,9 +82,9 @@ export function withoutLiveProgress<R extends OpenTask>(task: R): R {
 /** The next attempt begins without progress. */
 export function resetForNextAttempt(task: LeasedTask): LeasedTask {
   if (task.state === null) return task;
-  const { said: reported, results, calls } = readTaskState(task);
-  if (reported === undefined && results === undefined && calls === undefined) return task;
-  return withTaskState(task, { said: undefined, results: undefined, calls: undefined });
+  const { said: reported, results, calls, keyRefusals } = readTaskState(task);
+  if ([reported, results, calls, keyRefusals].every((one) => one === undefined)) return task;
+  return withTaskState(task, { said: undefined, results: undefined, calls: undefined, keyRefusals: undefined });
 }
 
 /** The pause before the next try: exponential up to a maximum, then 20 % more or less. */

@@ -8,16 +8,24 @@ import type {
   ReportResultCommand,
 } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
-import { isOlderDialect } from "../../interface/settings.ts";
 import { type LeasedTask, type RunRow, runOf, type TaskRow } from "../../storage/rows.ts";
 import { findDisconnectedWorker } from "../delivery/find-worker.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
-import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
-import { type ConnectedWorker, isSameAttempt } from "../fleet/connected-worker.ts";
+import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
+import { type ConnectedWorker, isSameAttempt, unstoppedKey } from "../fleet/connected-worker.ts";
+import { knowsFences } from "../fleet/worker-abilities.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
-import { cancelByWorker, completeTask, failAttempt, takeBackAttempt, withoutDelivery } from "../progress/end-attempt.ts";
+import {
+  cancelByWorker,
+  completeTask,
+  deferRefusedTask,
+  failAttempt,
+  takeBackAttempt,
+  withoutDelivery,
+} from "../progress/end-attempt.ts";
+import { isFormerHolder, withoutFormerHolder } from "../progress/former-holders.ts";
 import { findResultProblem, withResultDetails } from "../progress/outcome.ts";
 import { recordArtifacts } from "../queueing/artifacts.ts";
 import { isEnded } from "../rows/task.ts";
@@ -43,7 +51,7 @@ export function handleAcks(work: UnitOfWork, report: AckDispatchesCommand): Answ
   const connected = work.fleet.workerInSession(report.worker, report.session);
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
-    if (connected.attempts.get(task)?.fence === fence)
+    if (connected.attempts.get(task)?.fence === fence || connected.unstopped?.has(unstoppedKey({ task, fence })))
       work.changeFleet({ type: "ack", worker: connected.worker, task, fence, stored: false });
   return applied;
 }
@@ -55,12 +63,12 @@ export interface CurrentAttempt {
 }
 
 /**
- * A worker of an older dialect may be running an attempt that was taken back, when the task is granted to the same process again: it refuses
+ * A worker that knows no fences may be running an attempt that was taken back, when the task is granted to the same process again: it refuses
  * the newer dispatch as still running there, and its outcome names the older one. That outcome is the newer attempt's: there will be
  * no other, and the task would stay leased as long as the worker sends heartbeats. Such a worker cannot be told to stop.
  */
 function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskRow, fence: number): boolean {
-  if (!isOlderDialect(connected.about.dialect) || fence >= task.fence) return false;
+  if (knowsFences(connected.about) || fence >= task.fence) return false;
   if (isEnded(task)) return true;
   const attempt = connected.attempts.get(task.id);
   // Kept over a join and not rechecked yet: its reports from before the join are lost, and it will repeat them.
@@ -70,6 +78,10 @@ function countsForNewerAttempt(work: UnitOfWork, connected: ConnectedWorker, tas
   return work.fleetChanges.some((one) => one.type === "ack" && one.isRunningOlder === true && isSameAttempt(one, attempt));
 }
 
+/** The worker will not run this attempt any more. */
+const isOutcome = (report: AttemptReport): boolean =>
+  report.type === "task.result" || (report.type === "task.error" && report.code !== "E.CMD.CONCURRENCY_VIOLATION");
+
 /** The attempt of a report, if it is the sender's and current. */
 export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAttempt | Fault | "ended" {
   // A disconnected worker may still report outcomes, but not request `next`.
@@ -77,6 +89,8 @@ export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAtt
     work.fleet.workerInSession(report.worker, report.session) ??
     (report.type === "task.next" ? null : findDisconnectedWorker(work, report));
   if (connected === null) return refuseStale(work, report, null);
+  const handler = isOutcome(report) ? "ended" : "may-run";
+  if (handler === "ended" && connected.unstopped !== undefined) freeUnstoppedSlot(work, connected, report.task, report.fence);
   const run = work.run(runOf(report.task));
   const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
   // An outcome that ended its task may be repeated by the worker's next process, which found it in its outbox.
@@ -89,12 +103,12 @@ export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAtt
     !isMine ||
     (report.fence !== null && task.fence !== report.fence && !countsForNewerAttempt(work, connected, task, report.fence))
   ) {
-    if (report.fence !== null) releaseStaleAttempt(work, connected, report.task, report.fence);
-    if (run !== null && task !== null) recordRefusal(work, run, task, report, "E.SESSION.STALE_BINDING");
+    if (report.fence !== null) releaseStaleAttempt(work, connected, { task: report.task, fence: report.fence }, handler);
+    if (run !== null && task !== null) recordRefusal(work, { run, task, connected }, report, "E.SESSION.STALE_BINDING");
     return refuseStale(work, report, connected);
   }
   if (isEnded(task)) {
-    releaseStaleAttempt(work, connected, task.id, task.fence);
+    releaseStaleAttempt(work, connected, { task: task.id, fence: task.fence }, handler);
     return "ended";
   }
   // The same process on a newer session, perhaps of another scheduler: reports of the older one are refused.
@@ -109,13 +123,25 @@ export function findAttempt(work: UnitOfWork, report: AttemptReport): CurrentAtt
 const refusalsMax = 20;
 
 /** An outcome that came too late is recorded beside the one that counts; other stale reports are only counted. */
-function recordRefusal(work: UnitOfWork, run: RunRow, task: TaskRow, report: AttemptReport, code: string): void {
-  const isOutcome = report.type === "task.result" || report.type === "task.error";
+function recordRefusal(
+  work: UnitOfWork,
+  { run, task, connected }: { readonly run: RunRow; readonly task: TaskRow; readonly connected: ConnectedWorker | null },
+  report: AttemptReport,
+  code: string,
+): void {
   // Ignore fences this task never had.
-  if (!isOutcome || report.fence === null || report.fence <= 0 || report.fence > task.fence) return;
+  if (
+    (report.type !== "task.result" && report.type !== "task.error") ||
+    report.fence === null ||
+    report.fence <= 0 ||
+    report.fence > task.fence
+  )
+    return;
   const { refused = 0 } = readTaskState(task);
   if (refused >= refusalsMax) return;
-  work.put(withTaskState(task, { refused: refused + 1 }));
+  const counted = withTaskState(task, { refused: refused + 1 });
+  const isOver = connected !== null && !isEnded(task) && isOutcome(report);
+  work.put(isOver ? withoutFormerHolder(counted, connected) : counted);
   work.recordRunFact(run, "task.refused", { task: task.id, fence: report.fence, holds: task.fence, worker: report.worker, code });
 }
 
@@ -151,9 +177,19 @@ function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): An
   if (task.phase === report.status && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled") return repeated;
   work.recordMetric("duplicate_results_total", {});
-  recordRefusal(work, work.existingRun(task.run), task, report, "E.RESULT.DUPLICATE");
+  recordRefusal(work, { run: work.existingRun(task.run), task, connected: null }, report, "E.RESULT.DUPLICATE");
   const message = `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`;
   return fault("E.RESULT.DUPLICATE", message, { task: task.id, fence: task.fence, phase: task.phase });
+}
+
+/**
+ * A worker that refuses a concurrency key runs this very task if it was given it before and has not reported its end. Otherwise another task
+ * holds the key there.
+ */
+function isStillRunning({ task, connected }: CurrentAttempt, { isRepeated }: ReportErrorCommand): boolean {
+  const attempt = connected.attempts.get(task.id);
+  const wasSentAgain = attempt?.fence === task.fence && (attempt.isSentAgain === true || attempt.recheckFrom !== null);
+  return isRepeated === true || wasSentAgain || attempt?.isRunningOlder === true || isFormerHolder(task, connected);
 }
 
 export function handleError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
@@ -165,13 +201,18 @@ export function handleError(work: UnitOfWork, report: ReportErrorCommand): Answe
   const error = { code, message, ...(details === undefined ? {} : { details }) };
   switch (code) {
     case "E.CMD.CONCURRENCY_VIOLATION":
-      // "Still running there": the binding stays as it is.
-      work.changeFleet({ type: "ack", worker, task: task.id, fence: task.fence, stored: false, isRunningOlder: true });
+      if (isStillRunning(found, report)) {
+        // The newer attempt stands for the older one, whose slot it takes.
+        freeUnstoppedSlot(work, connected, task.id, null);
+        work.changeFleet({ type: "ack", worker, task: task.id, fence: task.fence, stored: false, isRunningOlder: true });
+      } else deferRefusedTask(work, found.run, task, error);
       return applied;
     case "E.RUNNER.CANCELLED":
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
       // so that two sides that disagree about slots do not play the task back and forth for ever.
-      takeBackAttempt(work, found.run, connected.draining || !connected.healthy ? withoutDelivery(task) : task, error);
+      takeBackAttempt(work, found.run, connected.draining || !connected.healthy ? withoutDelivery(task) : task, error, {
+        handler: "ended",
+      });
       return applied;
     default:
       releaseAttempt(work, task, null);

@@ -54,6 +54,7 @@ const taskEvents: { [T in TaskTransition["type"]]: Extract<TaskTransition, { typ
     { type: "rebind", boot: "b2", epoch: 2, acked: false },
   ],
   requeue: [{ type: "requeue", line: "r|x", due: null }],
+  defer: [{ type: "defer", due: 50 }],
   retry: [
     { type: "retry", line: null, due: 5, key: null },
     { type: "retry", line: "r|x", due: null, key: null },
@@ -99,12 +100,13 @@ describe("the table of task moves", () => {
     expect(fenceAfter("ready", taskEvents.grant[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", taskEvents.requeue[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", taskEvents.retry[0] as TaskTransition)).toBe(8);
+    expect(fenceAfter("leased", { type: "defer", due: 50 })).toBe(8);
     expect(fenceAfter("leased", { type: "ack" })).toBe(7);
     expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true })).toBe(7);
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
-  it("[M4] a task's delivery count rises with each grant, stays on a requeue and is reset only by a retry", () => {
+  it("[M4] a task's delivery count rises with each grant, stays on a requeue, falls when its worker refused it and is reset only by a retry", () => {
     const granted = stepTask(
       sampleTask("r.0", { phase: "ready", deliveries: 3 }),
       taskEvents.grant[0] as TaskTransition,
@@ -113,7 +115,9 @@ describe("the table of task moves", () => {
     const back = stepTask(granted, taskEvents.requeue[0] as TaskTransition, 9) as TaskRow;
     const retried = stepTask(granted, taskEvents.retry[0] as TaskTransition, 9) as TaskRow;
 
-    expect([granted.deliveries, back.deliveries, retried.deliveries]).toEqual([4, 4, 0]);
+    const deferred = stepTask(granted, { type: "defer", due: 50 }, 9) as TaskRow;
+
+    expect([granted.deliveries, back.deliveries, deferred.deliveries, retried.deliveries]).toEqual([4, 4, 3, 0]);
   });
 
   it("[M5] an attempt is granted, acked, ended or revoked, and makes exactly the moves of its own table", () => {

@@ -3,7 +3,7 @@
 
 import type { FaultData, ReportedArtifact } from "../../interface/command.ts";
 import type { ResourceRef } from "../../interface/effect.ts";
-import type { Millis, TaskId, TaskRow } from "../../storage/rows.ts";
+import type { Millis, TaskId, TaskRow, WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "./parsed-column.ts";
 
 export interface TaskState {
@@ -45,6 +45,15 @@ export interface TaskState {
   readonly warnings?: readonly TaskWarning[];
   /** Outcomes that came too late and were recorded as refused. */
   readonly refused?: number;
+  /** Processes that know no fences, were given it and have not reported its end: it may still run there. */
+  readonly formerHolders?: readonly FormerHolder[];
+  /** Refusals in a row because another task held its concurrency key at the worker, and when the first one came. */
+  readonly keyRefusals?: { readonly count: number; readonly since: Millis };
+}
+
+export interface FormerHolder {
+  readonly worker: WorkerId;
+  readonly boot: string;
 }
 
 export interface TaskWarning {

@@ -29,6 +29,8 @@ export type TaskTransition =
   /** Kept over a join. `acked: false`: a resumed session has not acked its dispatch yet. */
   | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
   | { readonly type: "requeue"; readonly line: QueueName; readonly due: Millis | null }
+  /** Refused by its worker without a verdict: queued again when its pause is over. Not counted as a delivery. */
+  | { readonly type: "defer"; readonly due: Millis }
   /** At once, or when its pause is over. */
   | { readonly type: "retry"; readonly line: QueueName; readonly due: Millis | null; readonly key: string | null }
   | { readonly type: "retry"; readonly line: null; readonly due: Millis; readonly key: string | null }
@@ -56,6 +58,7 @@ export const taskMoves = {
     ack: ["leased"],
     rebind: ["leased"],
     requeue: ["ready"],
+    defer: ["parked"],
     retry: ["parked", "ready"],
     succeed: ["succeeded"],
     skip: ["skipped"],
@@ -78,6 +81,7 @@ export const attemptMoves = {
     fail: ["ended"],
     cancel: ["ended"],
     requeue: ["revoked"],
+    defer: ["revoked"],
     retry: ["revoked"],
   },
   acked: {
@@ -87,6 +91,7 @@ export const attemptMoves = {
     fail: ["ended"],
     cancel: ["ended"],
     requeue: ["revoked"],
+    defer: ["revoked"],
     retry: ["revoked"],
   },
   revoked: {},
@@ -153,6 +158,13 @@ const taskSteps: Steps<TaskRow, TaskTransition, typeof taskMoves> = {
   ack: (task) => ({ ...task, acked: true }),
   rebind: (task, { boot, epoch, acked }) => ({ ...task, boot, epoch, acked: task.acked || acked }),
   requeue: (task, { line, due }, now) => ({ ...withoutHolder(task, now), phase: "ready", line, due }),
+  defer: (task, { due }, now) => ({
+    ...withoutHolder(task, now),
+    phase: "parked",
+    line: null,
+    due,
+    deliveries: Math.max(0, task.deliveries - 1),
+  }),
   retry: (task, event, now) => {
     const { line, due, key } = event;
     const freed = withoutHolder(task, now);

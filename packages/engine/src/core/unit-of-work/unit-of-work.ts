@@ -251,7 +251,9 @@ class SlotChanges {
   /** `times` is 1 for a change that is applied and -1 for one that is reverted. */
   #countSlots(change: FleetChange, times: 1 | -1): void {
     if (change.type === "grant") this.#addSlots(change.worker, -times);
-    else if (change.type === "release" && change.wasWaiting !== true) this.#addSlots(change.worker, times);
+    else if (change.type === "release")
+      this.#addSlots(change.worker, times * (Number(change.wasWaiting !== true) - Number(change.unstoppedUntil !== undefined)));
+    else if (change.type === "free-slot") this.#addSlots(change.worker, times);
     else if (change.type === "wait") this.#addSlots(change.worker, change.isWaiting ? times : -times);
   }
 

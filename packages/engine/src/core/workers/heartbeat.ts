@@ -8,7 +8,7 @@ import { type TaskId, type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findHeldTask, unknownSession } from "../delivery/find-worker.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { attemptNotHeld, stopAttempt } from "../delivery/session-messages.ts";
-import { releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
+import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
@@ -45,6 +45,7 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   const leased = stopForeignAttempts(work, connected);
   if (command.held !== null) compareHeldAttempts(work, connected, leased, command, command.held);
+  if (connected.unstopped !== undefined && connected.unstopped.size > 0) compareInflight(work, connected, command.inflight);
   return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
 }
 
@@ -66,7 +67,7 @@ function conditionAfterHeartbeat(
 function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): ReadonlySet<TaskId> {
   const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
   for (const attempt of connected.attempts.values())
-    if (!leased.has(attempt.task)) stopAttempt(work, connected, attempt.task, attempt.fence, attemptNotHeld);
+    if (!leased.has(attempt.task)) stopAttempt(work, connected, attempt, attemptNotHeld);
   return leased;
 }
 
@@ -84,8 +85,22 @@ function compareHeldAttempts(
     if (!attempt.acked || work.now - attempt.grantedAt < work.settings.ackDeadlineMs) continue;
     const found = findHeldTask(work, { ...attempt, worker: connected.worker });
     const message = `worker ${connected.name} no longer lists this attempt in its heartbeat`;
-    if (found === null) releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
-    else if (found.run.phase !== "ending") takeBackAttempt(work, found.run, found.task, { code: "E.WORKER.LOST", message });
+    if (found === null) releaseStaleAttempt(work, connected, attempt, "ended");
+    else if (found.run.phase !== "ending")
+      takeBackAttempt(work, found.run, found.task, { code: "E.WORKER.LOST", message }, { handler: "ended" });
   }
+  for (const { task, fence } of connected.unstopped?.values() ?? [])
+    if (named.get(task) !== fence) freeUnstoppedSlot(work, connected, task, fence);
   for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
+}
+
+/**
+ * Older workers count in `inflight` what they run. Where that is less than they could not stop, the outcome of some of it is lost: they give up
+ * what is not acknowledged in time. The oldest are given up here too.
+ */
+function compareInflight(work: UnitOfWork, connected: ConnectedWorker, inflight: number | undefined): void {
+  if (inflight === undefined) return;
+  const unstopped = [...(connected.unstopped?.values() ?? [])];
+  for (const { task, fence } of unstopped.slice(0, Math.max(0, unstopped.length - inflight)))
+    freeUnstoppedSlot(work, connected, task, fence);
 }

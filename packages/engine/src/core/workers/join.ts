@@ -40,10 +40,10 @@ export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): Answer
   });
   endOlderSessions(work, command, before);
   const attempts = reconcileAttempts(work, { command, before, boot, epoch: worker.epoch });
-  work.changeFleet({
-    type: "connect",
-    connected: newConnectedWorker(worker, command.session, command.about, work.now, attempts),
-  });
+  const connected = newConnectedWorker(worker, command.session, command.about, work.now, attempts);
+  // Nothing was lost between the two ends of a resumed session.
+  const lost = command.resumed === undefined ? { unstoppedUntil: work.now + leaseMs } : {};
+  work.changeFleet({ type: "connect", connected, ...lost });
   const { drainMemPct, drainDiskPct } = settingsForTenant(work.settings, command.tenant);
   const draining = worker.draining || condition.strain !== null;
   return { of: "join", epoch: worker.epoch, leaseMs, heartbeatMs, drainMemPct, drainDiskPct, draining };

@@ -1,11 +1,11 @@
 // Compares the attempts in the store with those a joining worker reports: which it keeps, which are taken back, which it must stop.
 
 import type { AttemptRef, JoinWorkerCommand, SessionReport } from "../../interface/command.ts";
-import { isOlderDialect } from "../../interface/settings.ts";
 import { type LeasedTask, runKey, runOf, type TaskId, taskKey, type WorkerRow } from "../../storage/rows.ts";
 import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
+import { joinsWithoutReport } from "../fleet/worker-abilities.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -34,7 +34,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     if (run === null) continue;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(work, run, task, reason);
+      takeBackAttempt(work, run, task, reason, { handler: "ended" });
       continue;
     }
     const acked = isAcked(work, command, task);
@@ -53,7 +53,7 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
       grantedAt: acked ? task.grantedAt : work.now,
       acked,
       stored: acked,
-      recheckFrom: isOlderDialect(command.about.dialect) ? work.now : null,
+      recheckFrom: joinsWithoutReport(command) ? work.now : null,
       isRunningOlder: false,
       isWaiting: openCalls(task).length > 0,
     });

@@ -144,6 +144,7 @@ export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number
     const why = { code: "E.SESSION.STALE_BINDING", reason: "lease expired" };
     if (connected !== undefined) endSession(work, connected, why);
     else mailReset(work, worker, why);
+    work.changeFleet({ type: "lose", worker: worker.id });
   }
   return held;
 }

@@ -26,7 +26,8 @@ export class DeliveryLimitIsKept extends Checker {
         return this.fail(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, id);
     }
     if (type === "task.requeued") {
-      if (data["code"] === "E.RUNNER.CANCELLED") count.least = Math.max(0, count.least - 1);
+      if (data["code"] === "E.RUNNER.CANCELLED" || data["code"] === "E.CMD.CONCURRENCY_VIOLATION")
+        count.least = Math.max(0, count.least - 1);
       if (count.least >= limit)
         return this.fail(`${where}: ${id} is queued again after ${count.least} grants, ${limit} allowed`, id);
     }

@@ -10,6 +10,12 @@ import type { TrueTime } from "../../observation/observation.ts";
 /** Beside a few polls of an idle engine: a queue whose head was busy waits for the next one. */
 const slackMs = 2_000;
 
+/** Facts by which a worker may lose an attempt that it has not ended itself. */
+const takingFacts: ReadonlySet<string> = new Set([
+  ...["task.cancelled", "task.skipped", "task.failed"],
+  ...["task.requeued", "task.retrying"],
+]);
+
 interface AcceptedSession {
   readonly connection: string;
   readonly acceptedAt: TrueTime;
@@ -22,6 +28,8 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
   readonly #accepted = new Map<string, AcceptedSession>();
   /** When the log last told something about what a worker holds. */
   readonly #movedAt = new Map<string, TrueTime>();
+  /** When a worker that cannot be stopped last lost an attempt: its handler may go on and take the slot. */
+  readonly #takenAt = new Map<string, TrueTime>();
 
   override onSentToWorker({ type, workerKey, connection, at }: ObservedFrame): void {
     if (type === "control.session.accept")
@@ -41,7 +49,10 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
   override onFact({ type, data, readAt, run }: ObservedFact): void {
     if (run === null || type === "task.feedback") return;
     const task = this.projection.task(String(data["task"]));
-    if (task !== undefined && task.worker !== null) this.#movedAt.set(task.worker, readAt);
+    if (task !== undefined && task.worker !== null) {
+      this.#movedAt.set(task.worker, readAt);
+      if (takingFacts.has(type) && this.world.isLegacyWorker(task.worker)) this.#takenAt.set(task.worker, readAt);
+    }
     if (type === "task.granted") this.#movedAt.set(String(data["worker"]), readAt);
   }
 
@@ -90,6 +101,8 @@ export class NoIdleSlotWhileWorkWaits extends Checker {
       this.projection.countBusySlots(worker) >= projected.slots ||
       this.projection.countBusySlots(worker, { nodeType: type }) >= (spec.perNodeLimits?.[type] ?? projected.slots);
     if (!fits || isFull) return never;
-    return Math.max(projected.readAt, this.#movedAt.get(worker) ?? 0, session.acceptedAt, session.healthAt);
+    const { unstoppedSlotMs = 0 } = this.world.setup?.guarantees ?? {};
+    const takenUntil = (this.#takenAt.get(worker) ?? Number.NEGATIVE_INFINITY) + unstoppedSlotMs;
+    return Math.max(projected.readAt, this.#movedAt.get(worker) ?? 0, takenUntil, session.acceptedAt, session.healthAt);
   }
 }

@@ -42,6 +42,7 @@ export class ObservationScript {
       heartbeatMs: 10_000,
       quietLeaseMs: 105_000,
       quietHeartbeatMs: 35_000,
+      unstoppedSlotMs: 3_600_000,
       maxDeliveries: 3,
       convergeMs: 600_000,
       idleMs: 1_000,

@@ -1,0 +1,18 @@
+// What a worker can do about the attempts it holds, read from what it announced. Extensions are sent to protocol v2 alone, so a feature that
+// a worker of another dialect names counts for nothing.
+
+import type { JoinWorkerCommand, WorkerDescription } from "../../interface/command.ts";
+
+type Announced = Pick<WorkerDescription, "dialect" | "features">;
+
+const hasFeature = ({ dialect, features }: Announced, feature: string): boolean => dialect === "v2" && features.includes(feature);
+
+/** It ends a handler when it is told to; any other runs to its end. */
+export const canStopAttempts = (about: Announced): boolean => hasFeature(about, "cancel");
+
+/** It distinguishes the attempts of a task, so that a newer one replaces an older one. */
+export const knowsFences = (about: Announced): boolean => hasFeature(about, "fence");
+
+/** Its join says nothing about what it runs: only its process and its lease tell what it may still hold. */
+export const joinsWithoutReport = ({ running, resumed }: Pick<JoinWorkerCommand, "running" | "resumed">): boolean =>
+  running === null && resumed === undefined;
