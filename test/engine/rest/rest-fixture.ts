@@ -172,7 +172,12 @@ async function createSamples(
   await post(`/api/v1/workflows/${workflow.id}/versions`, {});
   const pack = await post(`/api/v1/workflows/${workflow.id}/publish`, { version: "1.0.0" });
   const bulk = await post("/api/v1/runs/bulk", { action: "dismiss", filter: { runIds: ["none"] } });
-  const command = await post(`/api/v1/workers/${workerId}/commands`, { type: "pkg.install", name: "more", version: "1.0.0" });
+  const command = await post(`/api/v1/workers/${workerId}/commands`, {
+    type: "pkg.install",
+    name: "more",
+    version: "1.0.0",
+    url: "https://packages.test/more.zip",
+  });
   const password = "a long enough password";
   const user = await post("/api/v1/users", { username: `anna-${tenant}`, password, roles: ["admin"] });
   const login = { username: `anna-${tenant}`, password, tenant };

@@ -71,7 +71,7 @@ const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRe
     },
   }),
   signWorker: ({ workerId }) => ({ body: { workerId, status: "healthy" } }),
-  commandWorker: () => ({ body: { type: "pkg.install", name: "more", version: "2.0.0" } }),
+  commandWorker: () => ({ body: { type: "pkg.install", name: "more", version: "2.0.0", url: "https://packages.test/more.zip" } }),
   saveWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: true } }),
   importWorkflow: ({ workflow }) => ({
     body: { format: "astraflow.workflow/1", workflow: { ...workflow, id: nodeId(900) }, versions: [], allowUnknown: true },
