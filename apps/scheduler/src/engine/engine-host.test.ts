@@ -15,7 +15,8 @@ afterEach(async () => {
 function optionsFor(threads: number, more: Partial<EngineHostOptions> = {}): EngineHostOptions {
   const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
   folders.push(folder);
-  const times = { thresholds: defaultSettings, tenants: {}, ackDeadlineMs: 5_000, timeScale: 1 };
+  const attemptLimits = { attemptTimeoutMs: null, silentGraceMs: 60_000, unstoppedSlotMs: 3_600_000 };
+  const times = { thresholds: defaultSettings, tenants: {}, ackDeadlineMs: 5_000, attemptLimits, timeScale: 1 };
   const store = { of: "sqlite", file: join(folder, "astra.db") } as const;
   return { threads, store, cluster: "c", replica: "r", failpoints: [], turnsInFlight: 1, ...times, ...more };
 }

@@ -21,7 +21,15 @@ import { openStore } from "../store/store-factory.ts";
 import { monitorStore } from "../store/store-monitor.ts";
 import { toUnavailableFault } from "../store/store-retry.ts";
 
-type EngineConfig = "store" | "cluster" | "thresholds" | "ackDeadlineMs" | "turnsInFlight" | "timeScale" | "failpoints";
+type EngineConfig =
+  | "store"
+  | "cluster"
+  | "thresholds"
+  | "ackDeadlineMs"
+  | "attemptLimits"
+  | "turnsInFlight"
+  | "timeScale"
+  | "failpoints";
 
 /** Plain data, so that it can be sent to a thread. */
 export interface EngineStartOptions extends Pick<SchedulerConfig, EngineConfig> {
@@ -114,13 +122,14 @@ export async function startEngine(
 }
 
 export function buildEngineSettings(
-  options: Pick<EngineStartOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "turnsInFlight" | "timeScale">,
+  options: Pick<EngineStartOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "attemptLimits" | "turnsInFlight" | "timeScale">,
 ): EngineSettings {
   return {
     ...defaultSettings,
     ...options.thresholds,
     tenants: options.tenants,
     ackDeadlineMs: options.ackDeadlineMs,
+    ...options.attemptLimits,
     turnsInFlight: options.turnsInFlight,
     // The idle interval is real time: scaled, a stall of the machine would look longer than it is.
     idleMs: defaultSettings.idleMs * options.timeScale,

@@ -134,6 +134,11 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   sendWindow: settings.sendWindow || null,
   recvWindow: settings.recvWindow || null,
   ackDeadlineMs: settings.ackDeadline,
+  attemptLimits: {
+    attemptTimeoutMs: settings.attemptTimeout || null,
+    silentGraceMs: settings.silentGrace,
+    unstoppedSlotMs: settings.unstoppedSlot,
+  },
   logLevel: settings.logLevel,
   cluster: settings.cluster,
   /** Null: the one that is kept in the data folder. */

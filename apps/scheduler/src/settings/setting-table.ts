@@ -90,6 +90,15 @@ export const settingTable = {
   heartbeat: milliseconds("how often workers report", 10_000),
   lease: milliseconds("how long a silent worker keeps its work", 30_000, 200),
   ackDeadline: milliseconds("how long a dispatch may stay unacknowledged", 5_000),
+  attemptTimeout: milliseconds("longest time of an attempt whose node sets no limit; 0: none", dayMs, 0, 365 * dayMs),
+  silentGrace: milliseconds(
+    "beyond its lease: how long a worker that cannot list what it runs may report nothing about an attempt before it is sent it again",
+    60_000,
+  ),
+  unstoppedSlot: milliseconds(
+    "how long an attempt that is over keeps its slot at a worker that cannot stop it, at most",
+    3_600_000,
+  ),
   logLevel: { valueName: "LEVEL", help: logLevels.join(" | "), choices: logLevels, default: "info" as LogLevel, read: readLevel },
   cluster: {
     valueName: "NAME",

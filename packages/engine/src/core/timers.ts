@@ -6,10 +6,11 @@ import { type InPhase, keyOf, type Row, type RowKey, runKey, runOf, type TaskRow
 import { sendDispatch } from "./delivery/dispatch.ts";
 import { findHeldTask } from "./delivery/find-worker.ts";
 import { releaseAttempt } from "./delivery/held-attempts.ts";
-import { openCalls } from "./delivery/middleware-calls.ts";
+import { attemptDeadline, openCalls } from "./delivery/middleware-calls.ts";
 import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
 import { instanceIdOf, isSameAttempt } from "./fleet/connected-worker.ts";
 import type { AttemptTimer } from "./fleet/fleet.ts";
+import { canListAttempts } from "./fleet/worker-abilities.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";
 import { expireDocument } from "./operations/documents.ts";
@@ -67,14 +68,18 @@ export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isol
   }
 }
 
-/** Stores the acks of attempts that last longer than a moment, so that a restart need not guess, and records that they run. */
+/**
+ * Stores the acks of attempts that last longer than a moment, so that a restart need not guess, and records that they run. The general limit of
+ * an attempt is stored here too: most attempts have ended by then and need no entry in the index of deadlines.
+ */
 export function storeAcks(work: UnitOfWork, isolate: IsolateFailure): void {
   for (const timer of work.fleet.unstoredAcks(work.now, work.settings.ackStoreMs)) {
     if (work.fleet.pendingChanges.concernedWorkers.has(timer.worker)) continue;
     isolate(runOf(timer.task), () => {
       const found = findHeldTask(work, timer);
       if (found !== null && attemptPhase(found.task) === "granted") {
-        work.moveTask(found.task, { type: "ack" });
+        const due = found.task.due ?? attemptDeadline(work, work.nodeOf(found.run, found.task), found.task);
+        work.moveTask(found.task, { type: "ack", due });
         work.recordTaskFact(found.run, "task.running", found.task, { attempt: found.task.attempt });
       }
       work.changeFleet({ type: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
@@ -112,6 +117,19 @@ export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void
       work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
       if (isWanted) work.recordMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });
+  }
+}
+
+/** Attempts of workers that cannot list what they hold, of which nothing was reported for their lease and a grace: they are rechecked. */
+export function doubtSilentAttempts(work: UnitOfWork): void {
+  for (const connected of work.fleet.workers.values()) {
+    const { worker, tenant, about, attempts } = connected;
+    if (canListAttempts(about) || work.changedWorkers.has(worker)) continue;
+    if (work.fleet.pendingChanges.concernedWorkers.has(worker)) continue;
+    const silentSince = work.now - workerTimings(work.settings, tenant, about.dialect).leaseMs - work.settings.silentGraceMs;
+    for (const { task, fence, acked, grantedAt, reportedAt = grantedAt, recheckFrom } of attempts.values())
+      if (acked && recheckFrom === null && Math.max(grantedAt, reportedAt) <= silentSince)
+        work.changeFleet({ type: "doubt", worker, task, fence, at: work.now });
   }
 }
 

@@ -35,12 +35,17 @@ export interface EngineSettings extends TenantSettings {
   readonly ackStoreMs: number;
   /** How long after its join a worker that cannot report its attempts is sent their dispatches again. */
   readonly recheckMs: number;
+  /** Beyond its lease: how long nothing may be reported of an attempt before a worker that cannot list its attempts is sent it again. */
+  readonly silentGraceMs: number;
+  /** How long a task does not go back to a worker that handed it back and may be leaving. */
+  readonly handBackPauseMs: number;
   /** How long an attempt that is over keeps its slot at a worker that cannot stop it, at most. */
   readonly unstoppedSlotMs: number;
   /** A turn begins at least this often, so that the engine notices an absence. */
   readonly idleMs: number;
   readonly maxDeliveries: number;
   readonly queueTimeoutMs: number | null;
+  /** Longest time of an attempt whose node sets no limit of its own; null: none. */
   readonly attemptTimeoutMs: number | null;
   readonly runTimeoutMs: number | null;
   readonly retry: {
@@ -74,12 +79,14 @@ export const defaultSettings: EngineSettings = {
   ackDeadlineMs: 5_000,
   ackStoreMs: 1_000,
   recheckMs: 2_000,
+  silentGraceMs: 60_000,
+  handBackPauseMs: 10_000,
   unstoppedSlotMs: 3_600_000,
   tenants: {},
   idleMs: 1_000,
   maxDeliveries: 5,
   queueTimeoutMs: null,
-  attemptTimeoutMs: null,
+  attemptTimeoutMs: 24 * 3_600_000,
   runTimeoutMs: null,
   retry: { maxAttempts: 1, backoffMs: 1_000, factor: 2, backoffMsMax: 60_000 },
 };

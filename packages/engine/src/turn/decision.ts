@@ -2,10 +2,11 @@
 
 import { Fault, fault } from "@astraflow/protocol";
 import { decide } from "../core/decide.ts";
-import { freeExpiredSlots } from "../core/delivery/waiting-attempts.ts";
+import { liftExpiredLimits } from "../core/delivery/waiting-attempts.ts";
 import { handleMail } from "../core/delivery/worker-mail.ts";
 import { placeTasks } from "../core/placement/place.ts";
 import {
+  doubtSilentAttempts,
   type ExpiryLimits,
   expireDueRows,
   expireUnackedGrants,
@@ -62,7 +63,8 @@ export class Decision {
     if (round.isFullCheck) {
       updateSessionLiveness(this.work, attempt);
       updateSaturation(this.work, attempt);
-      freeExpiredSlots(this.work);
+      liftExpiredLimits(this.work);
+      doubtSilentAttempts(this.work);
     }
     expireDueRows(this.work, tx.due, limits, attempt);
     placeTasks(this.work, tx.claimed, round.claims, attempt);

@@ -107,11 +107,15 @@ function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
 function keepsWorkerReady(one: FleetChange): boolean {
   // An attempt that goes on after waiting takes its slot back; one that begins to wait frees it.
   if (one.type === "wait") return one.isWaiting;
-  const { type } = one;
-  return (
-    type === "release" || type === "free-slot" || type === "ack" || type === "verify" || type === "recheck" || type === "load"
-  );
+  // One that waited and cannot be stopped takes a slot from now on.
+  if (one.type === "release") return one.unstoppedUntil === undefined || one.wasWaiting !== true;
+  return slotKeepingChanges.has(one.type);
 }
+
+const slotKeepingChanges: ReadonlySet<FleetChange["type"]> = new Set<FleetChange["type"]>([
+  ...(["free-slot", "ack", "doubt"] as const),
+  ...(["recheck", "verify", "load"] as const),
+]);
 
 function workerOfChange(change: FleetChange): WorkerId | null {
   return change.type === "connect" ? change.connected.worker : "worker" in change ? change.worker : null;

@@ -167,6 +167,7 @@ function generateEngineSettings(random: SeededRandom, scale: number): EngineSett
     quietHeartbeatMs: 4_000 * scale,
     quietLeaseMs: 12_000 * scale,
     recheckMs: 500 * scale,
+    silentGraceMs: 3_000 * scale,
     unstoppedSlotMs: 10_000 * scale,
     ackDeadlineMs: 1_500 * Math.min(scale, 3),
     ackStoreMs: 400 * scale,

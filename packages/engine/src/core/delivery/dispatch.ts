@@ -10,6 +10,7 @@ import { planOfScope, scopeOf, taskPathOf } from "../rows/task-path.ts";
 import { readTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
+/** How long an attempt may take: as its node says, or as long as any may. */
 export const attemptTimeoutMs = (work: UnitOfWork, node: PlanNode): number | null =>
   node.policy.timeoutMs ?? work.settings.attemptTimeoutMs;
 
@@ -25,7 +26,7 @@ export function sendDispatch(work: UnitOfWork, connected: ConnectedWorker, run: 
     params: task.params ?? "{}",
     fence: task.fence,
     attempt: task.attempt,
-    timeoutMs: attemptTimeoutMs(work, node),
+    timeoutMs: node.policy.timeoutMs ?? null,
     concurrencyKey: wireConcurrencyKey(run, node, task),
     priority: task.band,
   };

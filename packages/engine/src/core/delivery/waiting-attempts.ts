@@ -71,11 +71,15 @@ function giveUpSlot(work: UnitOfWork, { worker }: ConnectedWorker, { task, fence
   if (!work.fleetChanges.some((one) => one.type === "free-slot" && isSameAttempt(one, change))) work.changeFleet(change);
 }
 
-/** Slots of unstopped attempts that the worker never acked, or whose outcome has not arrived in time. */
-export function freeExpiredSlots(work: UnitOfWork): void {
+/** What the passing of time gives back to workers: slots whose handlers are given up, and tasks that they handed back. */
+export function liftExpiredLimits(work: UnitOfWork): void {
   for (const connected of work.fleet.workers.values()) {
-    if (connected.unstopped === undefined || work.fleet.pendingChanges.concernedWorkers.has(connected.worker)) continue;
-    for (const attempt of connected.unstopped.values()) {
+    const { worker, unstopped, handedBack } = connected;
+    if ((unstopped ?? handedBack) === undefined || work.fleet.pendingChanges.concernedWorkers.has(worker)) continue;
+    for (const [task, until] of handedBack ?? [])
+      if (until <= work.now) work.changeFleet({ type: "hand-back", worker, task, until: null });
+    // The worker never acked it, or its outcome has not arrived in time.
+    for (const attempt of unstopped?.values() ?? []) {
       const isUnacked = !attempt.acked && work.now - attempt.grantedAt >= work.settings.ackDeadlineMs;
       if (isUnacked || work.now >= attempt.until) giveUpSlot(work, connected, attempt);
     }

@@ -11,9 +11,11 @@ export interface LeasedAttempt extends AttemptRef {
   /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
   grantedAt: Millis;
   acked: boolean;
+  /** When the worker last reported anything about it; absent before the first ack. */
+  reportedAt?: Millis;
   /** The ack is in the store too, or never needs to be. */
   stored: boolean;
-  /** When it was kept over the join of a worker that cannot report: its dispatch will be sent again. Null: no need to. */
+  /** When it was kept over the join of a worker that cannot report, or silent for too long: its dispatch will be sent again. Null: no need to. */
   recheckFrom: Millis | null;
   /** Its dispatch was sent to this worker more than once. */
   isSentAgain?: true;
@@ -60,6 +62,8 @@ export interface ConnectedWorker {
   waitingCount?: number;
   /** Absent while there is none. */
   unstopped?: UnstoppedAttempts;
+  /** Tasks that it handed back in this session and gets again only after this time; absent while there is none. */
+  handedBack?: Map<TaskId, Millis>;
 }
 
 /** The connection as its row shows it. */
@@ -105,7 +109,10 @@ export type WorkerChange =
   | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
   | { readonly type: "drain"; readonly worker: WorkerId; readonly on: boolean }
   | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
-  | (HeldAttempt & { readonly type: "ack"; readonly stored: boolean; readonly isRunningOlder?: true })
+  /** `at`: when the worker reported it; absent where the ack is only stored. */
+  | (HeldAttempt & { readonly type: "ack"; readonly stored: boolean; readonly at?: Millis; readonly isRunningOlder?: true })
+  /** Nothing was reported of it for too long: it is to be rechecked. */
+  | (HeldAttempt & { readonly type: "doubt"; readonly at: Millis })
   /** It need not be rechecked any more; `sentAt`: its dispatch was sent again then, and a new ack is awaited. */
   | (HeldAttempt & { readonly type: "recheck"; readonly sentAt: Millis | null })
   /** A middleware begins to wait for its call, or goes on: its slot is free meanwhile. */
@@ -113,7 +120,9 @@ export type WorkerChange =
   /** `wasWaiting`: its slot was free already. `unstoppedUntil`: the worker cannot stop it, so its slot is taken until then. */
   | (HeldAttempt & { readonly type: "release"; readonly wasWaiting?: boolean; readonly unstoppedUntil?: Millis })
   /** A handler that the worker could not stop is over, or given up. */
-  | (HeldAttempt & { readonly type: "free-slot"; readonly nodeType: string });
+  | (HeldAttempt & { readonly type: "free-slot"; readonly nodeType: string })
+  /** It handed a task back and does not get it again until then; null: it may. */
+  | { readonly type: "hand-back"; readonly worker: WorkerId; readonly task: TaskId; readonly until: Millis | null };
 
 export function applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
   switch (change.type) {
@@ -143,6 +152,10 @@ export function applyToWorker(connected: ConnectedWorker, change: WorkerChange):
     case "describe":
       connected.about = change.about;
       return;
+    case "hand-back":
+      if (change.until === null) connected.handedBack?.delete(change.task);
+      else (connected.handedBack ??= new Map()).set(change.task, change.until);
+      return;
     case "free-slot":
       connected.unstopped?.delete(unstoppedKey(change));
       return;
@@ -158,13 +171,17 @@ export function applyToWorker(connected: ConnectedWorker, change: WorkerChange):
 function applyToAttempt(
   connected: ConnectedWorker,
   attempt: LeasedAttempt,
-  change: Exclude<Extract<WorkerChange, { task: TaskId }>, { type: "free-slot" }>,
+  change: Exclude<Extract<WorkerChange, { task: TaskId }>, { type: "free-slot" | "hand-back" }>,
 ): void {
   switch (change.type) {
     case "ack":
       attempt.acked = true;
+      if (change.at !== undefined) attempt.reportedAt = change.at;
       if (change.stored) attempt.stored = true;
       if (change.isRunningOlder === true) attempt.isRunningOlder = true;
+      return;
+    case "doubt":
+      attempt.recheckFrom = change.at;
       return;
     case "recheck":
       attempt.recheckFrom = null;

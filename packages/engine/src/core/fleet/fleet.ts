@@ -189,6 +189,7 @@ export class Fleet {
         applyToWorker(connected, change);
         if (change.type === "describe") this.#workerChanged(connected);
         if (change.type === "grant") this.#startTimers(change.worker, change.attempt);
+        if (change.type === "doubt") this.#rechecks.push(change);
         if (change.type === "recheck" && change.sentAt !== null) {
           const attempt = connected.attempts.get(change.task);
           if (attempt?.fence === change.fence) this.#startTimers(change.worker, attempt);
@@ -262,7 +263,7 @@ export class Fleet {
     return this.#unstored.startedUntil(now - ms).filter((timer) => this.#attemptOfGrant(timer)?.acked === true);
   }
 
-  /** Attempts kept `ms` ago over the join of a worker that cannot report, and not rechecked since. */
+  /** Attempts kept `ms` ago over the join of a worker that cannot report, or silent for too long then, and not rechecked since. */
   attemptsToRecheck(now: Millis, ms: number): AttemptTimer[] {
     return this.#rechecks.startedUntil(now - ms);
   }
@@ -302,4 +303,4 @@ export class Fleet {
 
 /** Changes after which no worker has more free slots than before. */
 const freesNoSlot = ({ type }: FleetChange): boolean =>
-  type === "stall" || type === "ack" || type === "recheck" || type === "load";
+  type === "stall" || type === "ack" || type === "doubt" || type === "recheck" || type === "load";

@@ -7,6 +7,12 @@ type Announced = Pick<WorkerDescription, "dialect" | "features">;
 
 const hasFeature = ({ dialect, features }: Announced, feature: string): boolean => dialect === "v2" && features.includes(feature);
 
+/** Its heartbeats name exactly the attempts it holds. */
+export const canListAttempts = (about: Announced): boolean => hasFeature(about, "held");
+
+/** It reports itself as unhealthy before it hands work back because it leaves; any other may leave without a sign. */
+export const announcesLeaving = (about: Announced): boolean => hasFeature(about, "held");
+
 /** It ends a handler when it is told to; any other runs to its end. */
 export const canStopAttempts = (about: Announced): boolean => hasFeature(about, "cancel");
 

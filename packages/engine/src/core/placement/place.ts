@@ -14,7 +14,7 @@ import {
   type WorkerId,
   type WorkerRow,
 } from "../../storage/rows.ts";
-import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
+import { findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
 import { endSession, sessionSuperseded } from "../delivery/session-messages.ts";
 import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
 import { type Fleet, type FleetChange, noPendingChanges } from "../fleet/fleet.ts";
@@ -96,7 +96,11 @@ export function chooseClaims(
     if (target === null) continue;
     const nodeType = fleet.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const connected of candidateWorkers(fleet, target.route, target.pin)) limit += freeSlotsFor(slots, connected, nodeType);
+    for (const connected of candidateWorkers(fleet, target.route, target.pin)) {
+      const free = freeSlotsFor(slots, connected, nodeType);
+      // Those that it handed back may be at the head of the queue: what is behind them must be reached.
+      if (free > 0) limit += free + (connected.handedBack?.size ?? 0);
+    }
     if (limit > 0) claims.push({ line: queue, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
   }
@@ -200,8 +204,9 @@ function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   }
   const connected = pickWorker(work, run, task, node);
   if (connected === null) return false;
-  const timeoutMs = attemptTimeoutMs(work, node);
-  const due = timeoutMs === null ? null : work.now + timeoutMs;
+  // The general limit is stored with the ack, if the attempt lives that long: an entry in the index of deadlines is too much for most.
+  const { timeoutMs } = node.policy;
+  const due = timeoutMs === undefined ? null : work.now + timeoutMs;
   const { worker, boot, epoch } = connected;
   const row = applyTaskTransition(task, { type: "grant", worker, boot, epoch, due }, work.now);
   const leased = withGrantDetails(work, run, node, row, connected);
@@ -251,20 +256,27 @@ function pickWorker(work: UnitOfWork, run: RunRow, task: ReadyTask, node: PlanNo
   const candidates = candidateWorkers(work.fleet, task.route, task.pin);
   const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;
   const bound = task.pin === null ? findBoundWorker(run, node, candidates) : null;
-  if (bound !== null && bound.worker !== avoided && freeSlotsFor(work, bound, node.type) > 0 && verifyWorker(work, bound))
+  if (bound !== null && bound.worker !== avoided && freeSlotsForTask(work, bound, task, node) > 0 && verifyWorker(work, bound))
     return bound;
   const start = work.fleet.roundRobinStarts.get(task.route) ?? 0;
   let best: ConnectedWorker | null = null;
   let bestFree = 0;
   for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
     const connected = candidates[(start + step) % candidates.length] as ConnectedWorker;
-    const free = connected.worker === avoided ? 0 : freeSlotsFor(work, connected, node.type);
+    const free = connected.worker === avoided ? 0 : freeSlotsForTask(work, connected, task, node);
     if (free <= 0 || !verifyWorker(work, connected)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [connected, free];
   }
   if (best !== null) work.fleet.roundRobinStarts.set(task.route, (candidates.indexOf(best) + 1) % candidates.length);
   return best;
+}
+
+/** None for a task that the worker has just handed back: another one may have it at once. */
+function freeSlotsForTask(work: UnitOfWork, connected: ConnectedWorker, { id }: ReadyTask, { type }: PlanNode): number {
+  if (work.handedBack.size > 0 && work.handedBack.get(id) === connected.worker) return 0;
+  if (connected.handedBack !== undefined && (connected.handedBack.get(id) ?? 0) > work.now) return 0;
+  return freeSlotsFor(work, connected, type);
 }
 
 function findBoundWorker(run: RunRow, node: PlanNode, candidates: readonly ConnectedWorker[]): ConnectedWorker | null {

@@ -14,7 +14,7 @@ import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, isSameAttempt, unstoppedKey } from "../fleet/connected-worker.ts";
-import { knowsFences } from "../fleet/worker-abilities.ts";
+import { announcesLeaving, knowsFences } from "../fleet/worker-abilities.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
 import {
@@ -52,7 +52,7 @@ export function handleAcks(work: UnitOfWork, report: AckDispatchesCommand): Answ
   if (connected === null) return repeated;
   for (const { task, fence } of report.held)
     if (connected.attempts.get(task)?.fence === fence || connected.unstopped?.has(unstoppedKey({ task, fence })))
-      work.changeFleet({ type: "ack", worker: connected.worker, task, fence, stored: false });
+      work.changeFleet({ type: "ack", worker: connected.worker, task, fence, stored: false, at: work.now });
   return applied;
 }
 
@@ -204,16 +204,19 @@ export function handleError(work: UnitOfWork, report: ReportErrorCommand): Answe
       if (isStillRunning(found, report)) {
         // The newer attempt stands for the older one, whose slot it takes.
         freeUnstoppedSlot(work, connected, task.id, null);
-        work.changeFleet({ type: "ack", worker, task: task.id, fence: task.fence, stored: false, isRunningOlder: true });
+        const attempt = { worker, task: task.id, fence: task.fence };
+        work.changeFleet({ type: "ack", ...attempt, stored: false, at: work.now, isRunningOlder: true });
       } else deferRefusedTask(work, found.run, task, error);
       return applied;
-    case "E.RUNNER.CANCELLED":
+    case "E.RUNNER.CANCELLED": {
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
       // so that two sides that disagree about slots do not play the task back and forth for ever.
-      takeBackAttempt(work, found.run, connected.draining || !connected.healthy ? withoutDelivery(task) : task, error, {
-        handler: "ended",
-      });
+      const isLeaving = connected.draining || !connected.healthy;
+      const until = work.now + work.settings.handBackPauseMs;
+      if (!announcesLeaving(connected.about)) work.changeFleet({ type: "hand-back", worker, task: task.id, until });
+      takeBackAttempt(work, found.run, isLeaving ? withoutDelivery(task) : task, error, { handler: "ended" });
       return applied;
+    }
     default:
       releaseAttempt(work, task, null);
       failAttempt(new RunProgress(work, found.run), task, error, null);

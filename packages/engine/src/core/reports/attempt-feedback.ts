@@ -36,7 +36,7 @@ export function handleFeedback(work: UnitOfWork, report: ReportFeedbackCommand):
     feedback.progress === undefined && feedback.message === undefined ? {} : pickField(reported ?? undefined, "stage");
   const more = { ...stage, ...(chunks !== null && { chunks }), ...(isDropped && { resultsDropped: true }) };
   recordFeedback(work, run, task, feedback, more);
-  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
+  work.changeFleet({ type: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false, at: work.now });
   return applied;
 }
 

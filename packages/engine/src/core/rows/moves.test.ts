@@ -48,10 +48,10 @@ const taskEvents: { [T in TaskTransition["type"]]: Extract<TaskTransition, { typ
   ],
   park: [{ type: "park", line: "k|t/k", due: null, params: "{}" }],
   grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
-  ack: [{ type: "ack" }],
+  ack: [{ type: "ack", due: null }],
   rebind: [
-    { type: "rebind", boot: "b2", epoch: 2, acked: true },
-    { type: "rebind", boot: "b2", epoch: 2, acked: false },
+    { type: "rebind", boot: "b2", epoch: 2, acked: true, due: null },
+    { type: "rebind", boot: "b2", epoch: 2, acked: false, due: null },
   ],
   requeue: [{ type: "requeue", line: "r|x", due: null }],
   defer: [{ type: "defer", due: 50 }],
@@ -101,8 +101,8 @@ describe("the table of task moves", () => {
     expect(fenceAfter("leased", taskEvents.requeue[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", taskEvents.retry[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", { type: "defer", due: 50 })).toBe(8);
-    expect(fenceAfter("leased", { type: "ack" })).toBe(7);
-    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true })).toBe(7);
+    expect(fenceAfter("leased", { type: "ack", due: null })).toBe(7);
+    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true, due: null })).toBe(7);
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
@@ -136,7 +136,7 @@ describe("the table of task moves", () => {
 
     expect(Object.entries(rows).map(([, row]) => attemptPhase(row))).toEqual(Object.keys(rows));
     expect(walked.wrong).toEqual([]);
-    expect(stepTask(rows.acked, { type: "ack" }, 100)).toBeInstanceOf(Fault);
+    expect(stepTask(rows.acked, { type: "ack", due: null }, 100)).toBeInstanceOf(Fault);
   });
 });
 

@@ -25,9 +25,16 @@ export type TaskTransition =
       readonly epoch: number;
       readonly due: Millis | null;
     }
-  | { readonly type: "ack" }
+  /** `due`: when the attempt must be over. */
+  | { readonly type: "ack"; readonly due: Millis | null }
   /** Kept over a join. `acked: false`: a resumed session has not acked its dispatch yet. */
-  | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
+  | {
+      readonly type: "rebind";
+      readonly boot: string;
+      readonly epoch: number;
+      readonly acked: boolean;
+      readonly due: Millis | null;
+    }
   | { readonly type: "requeue"; readonly line: QueueName; readonly due: Millis | null }
   /** Refused by its worker without a verdict: queued again when its pause is over. Not counted as a delivery. */
   | { readonly type: "defer"; readonly due: Millis }
@@ -155,8 +162,8 @@ const taskSteps: Steps<TaskRow, TaskTransition, typeof taskMoves> = {
     due,
     grantedAt: now,
   }),
-  ack: (task) => ({ ...task, acked: true }),
-  rebind: (task, { boot, epoch, acked }) => ({ ...task, boot, epoch, acked: task.acked || acked }),
+  ack: (task, { due }) => ({ ...task, acked: true, due }),
+  rebind: (task, { boot, epoch, acked, due }) => ({ ...task, boot, epoch, acked: task.acked || acked, due }),
   requeue: (task, { line, due }, now) => ({ ...withoutHolder(task, now), phase: "ready", line, due }),
   defer: (task, { due }, now) => ({
     ...withoutHolder(task, now),

@@ -57,6 +57,7 @@ export class UnitOfWork extends RowSet {
   readonly freedSlots = this.#slotChanges.freedSlots;
   readonly changedWorkers = this.#slotChanges.changedWorkers;
   readonly waitingAttempts = this.#slotChanges.waitingAttempts;
+  readonly handedBack = this.#slotChanges.handedBack;
   readonly #records = new TurnRecords();
   readonly #lists: readonly unknown[][] = [
     ...Object.values(this.#records),
@@ -226,7 +227,11 @@ class SlotChanges {
   /** Attempts that began to wait for their calls in this turn, or went on: the fleet does not show it yet. */
   readonly waitingAttempts = new Map<TaskId, boolean>();
 
+  /** Tasks that a worker handed back in this turn and does not get again at once. */
+  readonly handedBack = new Map<TaskId, WorkerId>();
+
   add(change: FleetChange): void {
+    if (change.type === "hand-back" && change.until !== null) this.handedBack.set(change.task, change.worker);
     this.#countSlots(change, 1);
     this.#noteWait(change);
     if (change.type === "connect") this.changedWorkers.add(change.connected.worker);
@@ -241,6 +246,7 @@ class SlotChanges {
     for (let at = from; at < changes.length; at++) {
       const change = changes[at] as FleetChange;
       this.#countSlots(change, -1);
+      if (change.type === "hand-back") this.handedBack.delete(change.task);
       if (change.type === "wait" || (change.type === "release" && change.wasWaiting === true)) wasWaiting = true;
     }
     if (!wasWaiting) return;

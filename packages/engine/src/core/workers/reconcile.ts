@@ -2,7 +2,7 @@
 
 import type { AttemptRef, JoinWorkerCommand, SessionReport } from "../../interface/command.ts";
 import { type LeasedTask, runKey, runOf, type TaskId, taskKey, type WorkerRow } from "../../storage/rows.ts";
-import { deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
+import { attemptDeadline, deliverPendingAnswers, openCalls } from "../delivery/middleware-calls.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import { joinsWithoutReport } from "../fleet/worker-abilities.ts";
@@ -39,11 +39,15 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     }
     const acked = isAcked(work, command, task);
     const node = work.nodeOf(run, task);
-    const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked }, work.now);
+    const due = task.due ?? attemptDeadline(work, node, task);
+    const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked, due }, work.now);
     work.put(deliverPendingAnswers(work, run, bound, command));
     // A resumed session is the same one: nothing changes in the run's log, except that an ack is stored with it.
     if (command.resumed === undefined) work.recordTaskFact(run, "task.rebound", task);
     else if (bound.acked && !task.acked) work.recordTaskFact(run, "task.running", task, { attempt: task.attempt });
+    // Of a resumed session the fleet may know more than the rows: what was asked and answered before.
+    const known = command.resumed === undefined ? undefined : work.fleet.workers.get(command.worker)?.attempts.get(id);
+    const { isSentAgain, isRunningOlder = false } = known?.fence === task.fence ? known : {};
     held.set(id, {
       task: id,
       run: task.run,
@@ -54,7 +58,9 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
       acked,
       stored: acked,
       recheckFrom: joinsWithoutReport(command) ? work.now : null,
-      isRunningOlder: false,
+      reportedAt: work.now,
+      isRunningOlder,
+      ...(isSentAgain === true && { isSentAgain }),
       isWaiting: openCalls(task).length > 0,
     });
   }
