@@ -23,6 +23,7 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import { canonicalJson } from "@astraflow/graph";
+import { omitUndefined } from "@astraflow/protocol";
 import { MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 
 export interface NodeSpec {
@@ -218,13 +219,22 @@ export class EngineHarness {
       boot?: string | null;
       session?: string;
       running?: readonly AttemptRef[] | null;
+      mayBeNewProcess?: true;
       resumed?: { readonly unacked: readonly AttemptRef[] };
     } = {},
   ): Promise<TestWorker> {
-    const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], resumed, ...rest } = changes;
+    const {
+      tenant = "t1",
+      boot = `${name}-boot`,
+      session = `${name}-s${++this.#ids}`,
+      running = [],
+      resumed,
+      mayBeNewProcess,
+      ...rest
+    } = changes;
     const worker = `${tenant}/${name}`;
     const order = { type: "worker.join", tenant, worker, name, boot, session, about: describeWorker(rest), running } as const;
-    this.lastJoinAnswer = await this.ask(resumed === undefined ? order : { ...order, resumed });
+    this.lastJoinAnswer = await this.ask({ ...order, ...omitUndefined({ resumed, mayBeNewProcess }) });
     return new TestWorker(this, tenant, worker, session, boot ?? "");
   }
 

@@ -59,6 +59,29 @@ describe("a worker that cannot report", () => {
     expect(await harness.facts("t1", `run/${run}`)).toContain("task.requeued");
   });
 
+  it("[B27] every join of a worker that shows no process counts as a delivery, so a task that ends its process every time fails", async () => {
+    const harness = await new EngineHarness({ settings: { maxDeliveries: 3 } }).start();
+    const join = () => harness.joinWorker("w", { ...olderDialect, dialect: "basic", boot: null, mayBeNewProcess: true });
+    const worker = await join();
+    const run = await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.ack();
+
+    for (const deliveries of [2, 3]) {
+      await join();
+      expect((await harness.runDetail(run)).tasks).toMatchObject([
+        { phase: "leased", fence: worker.lastDispatch.fence, deliveries },
+      ]);
+    }
+    await join();
+
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "failed" }]);
+    expect(JSON.parse((await harness.runDetail(run)).tasks[0]?.error ?? "")).toMatchObject({
+      code: "E.WORKER.LOST",
+      details: { deliveries: 3 },
+    });
+  });
+
   it("[B27] a worker that cannot report what it runs loses its attempts when its lease ends", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.disconnect();

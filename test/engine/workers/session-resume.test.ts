@@ -35,6 +35,22 @@ describe("a resumed session", () => {
     expect(harness.dispatches()).toHaveLength(1);
   });
 
+  it("[B25] the session of a worker without boot ids is resumed by its session alone", async () => {
+    const harness = await new EngineHarness().start();
+    const quiet = { dialect: "basic", features: [], boot: null, running: null } as const;
+    const worker = await harness.joinWorker("w", quiet);
+    const run = await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.ack();
+    await worker.disconnect();
+
+    await harness.joinWorker("w", { ...quiet, session: worker.session, resumed: { unacked: [] } });
+
+    expect(await harness.workerFacts(worker.worker, "worker.joined")).toMatchObject([{ epoch: 1 }, { epoch: 2, resumed: true }]);
+    await worker.succeed({ out: 1 });
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+  });
+
   it("[B25] a resumed session replaces its half-open socket without a reset, and its reports still count", async () => {
     const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();

@@ -66,6 +66,8 @@ export interface JoinWorkerCommand extends SessionReport {
   readonly boot: string | null;
   readonly about: WorkerDescription;
   readonly running: readonly AttemptRef[] | null;
+  /** The worker shows neither that its process is a new one nor that it is the one before. */
+  readonly mayBeNewProcess?: true;
   readonly resumed?: { readonly unacked: readonly AttemptRef[] };
 }
 

@@ -95,6 +95,9 @@ export function cancelByWorker(progress: RunProgress, task: LeasedTask): void {
 }
 
 /** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
+export const hasDeliveryLeft = (work: UnitOfWork, { policy }: PlanNode, { deliveries }: LeasedTask): boolean =>
+  deliveries < (policy.maxDeliveries ?? work.settings.maxDeliveries);
+
 export const withoutDelivery = (task: LeasedTask): LeasedTask => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
 interface TakeBackOptions {
@@ -114,7 +117,7 @@ export function takeBackAttempt(
   const node = progress.nodeOf(task);
   const { id, deliveries } = task;
   releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason }, handler);
-  if (deliveries >= (node.policy.maxDeliveries ?? work.settings.maxDeliveries)) {
+  if (!hasDeliveryLeft(work, node, task)) {
     const message = `task ${id} was granted ${deliveries} times in a row without an answer; last: ${reason}`;
     return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }

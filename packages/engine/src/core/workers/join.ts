@@ -72,7 +72,7 @@ function refuseResume(work: UnitOfWork, command: JoinWorkerCommand, before: Work
   const why =
     before === null
       ? "is not known"
-      : before.boot !== command.boot
+      : command.boot !== null && before.boot !== command.boot
         ? "has another process by now"
         : readCondition(before.condition).session !== command.session
           ? "has opened another session since, or was kicked"

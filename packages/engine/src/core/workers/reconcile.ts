@@ -6,7 +6,7 @@ import { attemptDeadline, deliverPendingAnswers, openCalls } from "../delivery/m
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import { joinsWithoutReport } from "../fleet/worker-abilities.ts";
-import { takeBackAttempt } from "../progress/end-attempt.ts";
+import { hasDeliveryLeft, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -28,10 +28,16 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
   const known = before === null ? [] : work.tasksHeldBy(command.worker, heldAttemptsMax);
   work.requireRows(known.flatMap((id) => [taskKey(id), runKey(runOf(id))]));
   for (const id of known) {
-    const task = work.task(id);
-    if (task === null || task.phase !== "leased" || task.worker !== command.worker) continue;
-    const run = work.run(task.run);
+    const stored = work.task(id);
+    if (stored === null || stored.phase !== "leased" || stored.worker !== command.worker) continue;
+    const run = work.run(stored.run);
     if (run === null) continue;
+    // A process that may be new may have been ended by the very task it is asked for again: that counts as a delivery.
+    if (command.mayBeNewProcess === true && run.phase !== "ending" && !hasDeliveryLeft(work, work.nodeOf(run, stored), stored)) {
+      takeBackAttempt(work, run, stored, reason);
+      continue;
+    }
+    const task = command.mayBeNewProcess === true ? { ...stored, deliveries: stored.deliveries + 1 } : stored;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
       takeBackAttempt(work, run, task, reason, { handler: "ended" });
@@ -43,7 +49,8 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     const bound = applyTaskTransition(task, { type: "rebind", boot, epoch, acked, due }, work.now);
     work.put(deliverPendingAnswers(work, run, bound, command));
     // A resumed session is the same one: nothing changes in the run's log, except that an ack is stored with it.
-    if (command.resumed === undefined) work.recordTaskFact(run, "task.rebound", task);
+    if (command.resumed === undefined)
+      work.recordTaskFact(run, "task.rebound", task, command.mayBeNewProcess === true ? { deliveries: task.deliveries } : {});
     else if (bound.acked && !task.acked) work.recordTaskFact(run, "task.running", task, { attempt: task.attempt });
     // Of a resumed session the fleet may know more than the rows: what was asked and answered before.
     const known = command.resumed === undefined ? undefined : work.fleet.workers.get(command.worker)?.attempts.get(id);
