@@ -92,20 +92,27 @@ Ack = TypedDict("Ack", {
 
 
 class HeartbeatMetrics(TypedDict):
-    inflight: int
+    inflight: NotRequired[int]
     cpu_pct: NotRequired[float]
     mem_pct: NotRequired[float]
     disk_pct: NotRequired[float]
     latency_ms: NotRequired[int]
 
 
+class HeartbeatPackagesInstalled(TypedDict):
+    name: str
+    version: str
+    status: Literal["installed", "missing", "failed"]
+
+
 class HeartbeatPackages(TypedDict):
     drift: NotRequired[bool]
+    installed: NotRequired[list["HeartbeatPackagesInstalled"]]
 
 
 class Heartbeat(TypedDict):
     healthy: bool
-    metrics: "HeartbeatMetrics"
+    metrics: NotRequired["HeartbeatMetrics"]
     packages: NotRequired["HeartbeatPackages"]
 
 
@@ -152,7 +159,8 @@ class CmdDispatch(TypedDict):
 
 
 class FeedbackChunks(TypedDict):
-    channel: Literal["stdout", "stderr", "log", "llm", "metric", "custom"]
+    # stdout, stderr, log, llm, metric, custom, or any other name, which is stored and shown as it is.
+    channel: str
     index: NotRequired[int]
     mime_type: NotRequired[str]
     text: NotRequired[str]

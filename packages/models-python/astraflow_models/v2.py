@@ -52,7 +52,7 @@ class HandshakeWorker(TypedDict):
 
 
 class Handshake(TypedDict):
-    # 2 and above is this protocol; 1 is its first generation.
+    # 2 and above is this protocol; 1 is its specification without extensions, or its first generation.
     protocol: int
     auth: "HandshakeAuth"
     worker: "HandshakeWorker"
@@ -159,7 +159,7 @@ Ack = TypedDict("Ack", {
 
 
 class HeartbeatMetrics(TypedDict):
-    inflight: int
+    inflight: NotRequired[int]
     cpu_pct: NotRequired[float]
     mem_pct: NotRequired[float]
     disk_pct: NotRequired[float]
@@ -174,9 +174,9 @@ class HeartbeatPackagesInstalled(TypedDict):
 
 class HeartbeatPackages(TypedDict):
     drift: NotRequired[bool]
+    installed: NotRequired[list["HeartbeatPackagesInstalled"]]
     # Digest of the installed packages and versions.
     hash: NotRequired[str]
-    installed: NotRequired[list["HeartbeatPackagesInstalled"]]
 
 
 class HeartbeatHeld(TypedDict):
@@ -186,7 +186,7 @@ class HeartbeatHeld(TypedDict):
 
 class Heartbeat(TypedDict):
     healthy: bool
-    metrics: "HeartbeatMetrics"
+    metrics: NotRequired["HeartbeatMetrics"]
     packages: NotRequired["HeartbeatPackages"]
     held: NotRequired[list["HeartbeatHeld"]]
     draining: NotRequired[bool]
@@ -237,7 +237,8 @@ class ExecDispatchBatch(TypedDict):
 
 
 class ExecFeedbackChunks(TypedDict):
-    channel: Literal["stdout", "stderr", "log", "llm", "metric", "custom"]
+    # stdout, stderr, log, llm, metric, custom, or any other name, which is stored and shown as it is.
+    channel: str
     index: NotRequired[int]
     mime_type: NotRequired[str]
     text: NotRequired[str]

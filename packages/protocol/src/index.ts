@@ -66,7 +66,7 @@ export {
   type OutgoingFrame,
   toDialectPayload,
 } from "./frames/encode-frame.ts";
-export { type Dialect, detectDialect, type Envelope, readEnvelope } from "./frames/envelope.ts";
+export { type Dialect, detectDialect, dialectOfNumber, type Envelope, readEnvelope, transportNumber } from "./frames/envelope.ts";
 export {
   compileFrameReaders,
   type Frame,

@@ -1,11 +1,16 @@
-import { toWireType } from "@astraflow/protocol";
+import { type Dialect, toWireType } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { dialectRules, fillerFrameType } from "./dialect-rules.ts";
 import { command, frame, openStream, takeAllFrames } from "./testing/stream-fixture.ts";
 
 describe("the rules of a dialect", () => {
-  it("[N1] frames are numbered from 0 in v2 and from 1 in the first generation; only v2 resumes and only v1 has no numbers", () => {
-    for (const [dialect, first] of [["v2", 0] as const, ["first", 1] as const]) {
+  it("[N1] frames are numbered from 1 in the first generation and from 0 elsewhere; only v2 and basic resume and only v1 has no numbers", () => {
+    for (const [dialect, first] of [
+      ["v2", 0] as const,
+      ["basic", 0] as const,
+      ["undecided", 0] as const,
+      ["first", 1] as const,
+    ]) {
       const stream = openStream({}, dialect);
       stream.enqueue(command("a"));
       expect(takeAllFrames(stream).map(({ number }) => number)).toEqual([first]);
@@ -13,13 +18,15 @@ describe("the rules of a dialect", () => {
 
     expect(Object.values(dialectRules).map(({ dialect, canResume, isNumbered }) => [dialect, canResume, isNumbered])).toEqual([
       ["v2", true, true],
+      ["basic", true, true],
+      ["undecided", false, true],
       ["first", false, true],
       ["v1", false, false],
     ]);
   });
 
-  it("[N1] a window is at least 1, at most 1024 in v2 and at most 53 in the older dialects, whatever was requested", () => {
-    const inFlight = (dialect: "v1" | "first" | "v2", frames: number) => {
+  it("[N1] a window is at least 1, at most 1024 in v2, 53 in the other dialects and 1 while undecided, whatever was requested", () => {
+    const inFlight = (dialect: Dialect, frames: number) => {
       const stream = openStream({ sendFrames: frames, recvFrames: frames }, dialect);
       for (let at = 0; at < 2_000; at += 1) stream.enqueue(command(`${at}`));
       return takeAllFrames(stream).length;
@@ -27,6 +34,8 @@ describe("the rules of a dialect", () => {
 
     expect([0, 64, 5_000].map((frames) => inFlight("v2", frames))).toEqual([1, 64, 1_024]);
     expect([0, 64, 5_000].map((frames) => inFlight("first", frames))).toEqual([1, 53, 53]);
+    expect([0, 64, 5_000].map((frames) => inFlight("basic", frames))).toEqual([1, 53, 53]);
+    expect([0, 64, 5_000].map((frames) => inFlight("undecided", frames))).toEqual([1, 1, 1]);
     expect([0, 64, 5_000].map((frames) => inFlight("v1", frames))).toEqual([1, 53, 53]);
     expect(openStream({ recvFrames: 5_000 }).buildWindowAck(undefined).recv_window).toBe(1_024);
     expect(openStream({ recvFrames: 5_000 }, "first").buildWindowAck(undefined).recv_window).toBe(53);

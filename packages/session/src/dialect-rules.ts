@@ -17,6 +17,8 @@ export interface DialectRules {
   readonly dialect: Dialect;
   /** Whether frames carry a transport number. Where they do not, numbers are internal and acks name ids. */
   readonly isNumbered: boolean;
+  /** Whether acks carry the window. Otherwise they name ids, and an ack that names one is judged by it alone. */
+  readonly isWindowAcked: boolean;
   readonly firstNumber: number;
   readonly framesMax: number;
   readonly resend: ResendPolicy;
@@ -34,18 +36,25 @@ const gapTimeoutMs = 16_000;
 /** Their bitmap is always a number, so their window must fit a double; they use up numbers while offline, so they cannot resume. */
 const olderRules = { framesMax: limits.bitmapNumberBitsMax, gapTimeoutMs, canResume: false };
 
+const v2Rules: DialectRules = {
+  dialect: "v2",
+  isNumbered: true,
+  isWindowAcked: true,
+  firstNumber: 0,
+  framesMax: limits.windowMax,
+  resend: slowResend,
+  gapTimeoutMs,
+  canResume: true,
+};
+
 export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
-  v2: {
-    dialect: "v2",
-    isNumbered: true,
-    firstNumber: 0,
-    framesMax: limits.windowMax,
-    resend: slowResend,
-    gapTimeoutMs,
-    canResume: true,
-  },
-  first: { ...olderRules, dialect: "first", isNumbered: true, firstNumber: 1, resend: slowResend },
-  v1: { ...olderRules, dialect: "v1", isNumbered: false, firstNumber: 0, resend: fastResend },
+  v2: v2Rules,
+  // It has not announced that it reads a bitmap of more bits than a double holds.
+  basic: { ...v2Rules, dialect: "basic", framesMax: limits.bitmapNumberBitsMax },
+  // One frame at a time, numbered as in v2, which the first generation ignores. Both kinds ack it by its id.
+  undecided: { ...v2Rules, dialect: "undecided", isWindowAcked: false, framesMax: 1, canResume: false },
+  first: { ...olderRules, dialect: "first", isNumbered: true, isWindowAcked: true, firstNumber: 1, resend: slowResend },
+  v1: { ...olderRules, dialect: "v1", isNumbered: false, isWindowAcked: false, firstNumber: 0, resend: fastResend },
 };
 
 /** Sent, with an empty payload, under the number of a frame that was withdrawn: a missing number would stop the stream. */

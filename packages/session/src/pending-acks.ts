@@ -5,8 +5,8 @@ import type { DialectRules } from "./dialect-rules.ts";
 import type { ReceiveWindow } from "./receive-window.ts";
 
 export class PendingAcks {
-  private readonly rules: DialectRules;
-  private readonly window: ReceiveWindow<unknown>;
+  private rules: DialectRules;
+  private window: ReceiveWindow<unknown>;
   /** By id: why the frame was refused, or null. */
   private namedAcks = new Map<string, string | null>();
   private isWindowAckDue = false;
@@ -14,6 +14,12 @@ export class PendingAcks {
   private soleFrameId: string | null = null;
 
   constructor(rules: DialectRules, window: ReceiveWindow<unknown>) {
+    this.rules = rules;
+    this.window = window;
+  }
+
+  /** The dialect is known now; acks by id that are due stay. */
+  changeDialect(rules: DialectRules, window: ReceiveWindow<unknown>): void {
     this.rules = rules;
     this.window = window;
   }
@@ -47,7 +53,7 @@ export class PendingAcks {
     const ack: AckPayload = { ok: info === null };
     if (id !== undefined) ack.for = id;
     if (info !== null) ack.info = info;
-    if (!this.rules.isNumbered) return ack;
+    if (!this.rules.isWindowAcked) return ack;
     ack.ack_seq = this.window.settled;
     ack.ack_bitmap = this.window.bitmap;
     ack.recv_window = this.window.frames;

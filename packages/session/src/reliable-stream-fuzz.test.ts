@@ -42,7 +42,7 @@ describe("whatever a peer says", () => {
           left !== null;
           left = stream.takeNextFrame(at, () => `batch-${at}`)
         )
-          last = left.number;
+          last = left.number ?? last;
         const answer = stream.handleAck(wildAck(random, last), random(9) === 0 ? `id-${sent - random(30)}` : undefined);
         if (answer !== "unsent") acked += answer.length;
         const number =

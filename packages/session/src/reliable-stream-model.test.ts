@@ -69,7 +69,8 @@ const resume = fc.nat(3).map(
     },
 );
 
-const shown = ({ number, items }: { number: number; items: readonly TestItem[] }) => `${number}: ${String(labelsOf(items))}`;
+const shown = ({ number, items }: { number: number | undefined; items: readonly TestItem[] }) =>
+  `${number}: ${String(labelsOf(items))}`;
 
 const nothing = { number: -1, items: [] };
 

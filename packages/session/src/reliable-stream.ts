@@ -48,16 +48,16 @@ const rememberedFramesMax = 4_096;
 const rememberedRefusalsMax = 1_024;
 
 export class ReliableStream<O extends OutgoingItem, I> {
-  private readonly rules: DialectRules;
+  private rules: DialectRules;
   private readonly sizes: StreamSizes;
   private readonly commands = new SendLane<O>();
   private readonly feedback = new SendLane<O>();
   private readonly sendWindow: SendWindow<O>;
-  private readonly receiveWindow: ReceiveWindow<I>;
+  private receiveWindow: ReceiveWindow<I>;
   private readonly pendingAcks: PendingAcks;
   /** Delivered without a number and not settled yet. */
   private readonly unsettledUnnumbered = new Set<DeliveryTag>();
-  /** First arrivals by id and corr, in a dialect without numbers; else null. */
+  /** First arrivals by id and corr, where frames may have no numbers; else null. */
   private readonly firstArrivals: LruMap<string, DeliveryTag> | null;
   /** Why frames were refused, by number or first arrival: a repeat whose ack was lost must not be acked as accepted. */
   private readonly refusals = new LruMap<number | DeliveryTag, string>({ entriesMax: rememberedRefusalsMax, touchOnGet: false });
@@ -67,9 +67,17 @@ export class ReliableStream<O extends OutgoingItem, I> {
     this.rules = rules;
     this.sizes = sizes;
     this.sendWindow = new SendWindow(rules, clampFrames(rules, sizes.sendFrames));
-    this.receiveWindow = new ReceiveWindow(rules.firstNumber, clampFrames(rules, sizes.recvFrames), sizes.recvBytes);
+    this.receiveWindow = this.createReceiveWindow();
     this.pendingAcks = new PendingAcks(rules, this.receiveWindow);
-    this.firstArrivals = rules.isNumbered ? null : new LruMap({ entriesMax: rememberedFramesMax, touchOnGet: false });
+    this.firstArrivals = rules.isWindowAcked ? null : new LruMap({ entriesMax: rememberedFramesMax, touchOnGet: false });
+  }
+
+  /** The first numbered frame of an undecided peer shows its dialect. No numbered frame was received before. */
+  changeDialect(rules: DialectRules): void {
+    this.rules = rules;
+    this.receiveWindow = this.createReceiveWindow();
+    this.pendingAcks.changeDialect(rules, this.receiveWindow);
+    this.sendWindow.changeDialect(rules, clampFrames(rules, this.sizes.sendFrames));
   }
 
   /** Highest number up to which everything was delivered: `last_seen_seq` of a resume. */
@@ -142,10 +150,12 @@ export class ReliableStream<O extends OutgoingItem, I> {
 
   /** The items that are newly acknowledged. Numbers take precedence over the id; a late ack changes nothing. */
   handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
-    if (this.rules.isNumbered && ack.ack_seq !== undefined)
-      return this.sendWindow.handleNumberedAck(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
+    const { sendWindow, rules } = this;
     const id = envelopeFor ?? ack.for;
-    return id === undefined ? [] : this.sendWindow.handleNamedAck(id);
+    const ackSeq = rules.isNumbered && (rules.isWindowAcked || id === undefined) ? ack.ack_seq : undefined;
+    if (ackSeq === undefined) return id === undefined ? [] : sendWindow.handleNamedAck(id);
+    const acked = sendWindow.handleNumberedAck(ackSeq, ack.ack_bitmap, ack.recv_window);
+    return acked === "unsent" || id === undefined ? acked : [...sendWindow.handleUnnumberedAck(id), ...acked];
   }
 
   /** Whether a frame with this number was received before, under whatever id. */
@@ -233,6 +243,11 @@ export class ReliableStream<O extends OutgoingItem, I> {
   /** Takes all unacked items: in flight by number, then waiting commands, then feedback. */
   takeUnacked(): O[] {
     return [...this.sendWindow.takeUnacked(), ...this.commands.takeAll(), ...this.feedback.takeAll()];
+  }
+
+  private createReceiveWindow(): ReceiveWindow<I> {
+    const { rules, sizes } = this;
+    return new ReceiveWindow(rules.firstNumber, clampFrames(rules, sizes.recvFrames), sizes.recvBytes);
   }
 
   private hasWindowRoom(lane: OutgoingItem["lane"], bytes: number): boolean {

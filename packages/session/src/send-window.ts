@@ -7,7 +7,8 @@ import { resendDelayMs, spreadJitter } from "./dialect-rules.ts";
 import type { OutgoingItem } from "./send-lane.ts";
 
 export interface SentFrame<O> {
-  readonly number: number;
+  /** Undefined: it has no transport number, and is acked by its id alone. */
+  readonly number: number | undefined;
   /** Empty once all were withdrawn: a filler frame is then sent under the number. */
   readonly items: readonly O[];
   /** Id of the frame: the item's where it is sent alone. */
@@ -19,6 +20,7 @@ export interface SentFrame<O> {
 }
 
 interface InFlightFrame<O> extends SentFrame<O> {
+  number: number | undefined;
   items: readonly O[];
   sends: number;
   bytes: number;
@@ -27,21 +29,23 @@ interface InFlightFrame<O> extends SentFrame<O> {
   resendAt: number;
 }
 
+const noItems: readonly never[] = [];
+
 export class SendWindow<O extends OutgoingItem> {
   /** Bytes of all frames in flight; those acked out of order have left it. */
   bytes = 0;
   /** No frame is due before this; it may be earlier than the first that is. */
   earliestResendAt = Number.POSITIVE_INFINITY;
-  private readonly rules: DialectRules;
-  private readonly framesMax: number;
-  /** Frames that the peer accepts, if that is less than our maximum. */
-  private frames: number;
+  private rules: DialectRules;
+  private framesMax: number;
+  /** Frames that the peer accepts. */
+  private peerFrames = Number.POSITIVE_INFINITY;
   private nextNumber: number;
   /** Highest number up to which everything is acknowledged; the window begins after it. */
   private base: number;
   /** Highest `ack_seq` received; an ack below it was overtaken by a later one. */
   private highestAckSeq: number;
-  /** By number, ascending. */
+  /** By number, ascending; those without a number first, by negative keys. */
   private readonly inFlight = new Map<number, InFlightFrame<O>>();
   /** Not everything is resent again before this time. */
   private resendAllNotBefore = Number.NEGATIVE_INFINITY;
@@ -49,7 +53,6 @@ export class SendWindow<O extends OutgoingItem> {
   constructor(rules: DialectRules, framesMax: number) {
     this.rules = rules;
     this.framesMax = framesMax;
-    this.frames = framesMax;
     this.nextNumber = rules.firstNumber;
     this.base = rules.firstNumber - 1;
     this.highestAckSeq = this.base;
@@ -60,12 +63,31 @@ export class SendWindow<O extends OutgoingItem> {
   }
 
   get width(): number {
-    return this.frames;
+    return Math.max(1, Math.min(this.framesMax, this.peerFrames));
   }
 
   /** Numbers from the first unacknowledged to the last sent. The window limits these, as the peer must remember them. */
   get span(): number {
     return this.nextNumber - 1 - this.base;
+  }
+
+  /** Where the dialect numbers from another beginning, frames in flight keep no number: the peer has received them without one. */
+  changeDialect(rules: DialectRules, framesMax: number): void {
+    const isRenumbered = rules.firstNumber !== this.rules.firstNumber;
+    this.rules = rules;
+    this.framesMax = framesMax;
+    if (!isRenumbered) return;
+    const unnumbered = [...this.inFlight.values()];
+    this.inFlight.clear();
+    for (const [index, frame] of unnumbered.entries()) {
+      frame.number = undefined;
+      frame.text = null;
+      this.inFlight.set(index - unnumbered.length, frame);
+    }
+    this.peerFrames = Number.POSITIVE_INFINITY;
+    this.nextNumber = rules.firstNumber;
+    this.base = rules.firstNumber - 1;
+    this.highestAckSeq = this.base;
   }
 
   addFrame(items: readonly O[], bytes: number, id: string, now: number): SentFrame<O> {
@@ -95,7 +117,7 @@ export class SendWindow<O extends OutgoingItem> {
     const items: O[] = [];
     if (ackSeq < this.highestAckSeq) return items;
     this.highestAckSeq = ackSeq;
-    if (peerWindow !== undefined) this.frames = Math.max(1, Math.min(this.framesMax, peerWindow));
+    if (peerWindow !== undefined) this.peerFrames = peerWindow;
     for (let number = this.base + 1; number <= ackSeq; number += 1) this.removeAcked(number, items);
     for (const bit of bits) this.removeAcked(ackSeq + 1 + bit, items);
     this.advanceBase();
@@ -105,19 +127,28 @@ export class SendWindow<O extends OutgoingItem> {
   /** An ack by id. An id that is not in flight may be that of a control frame, or an old ack. */
   handleNamedAck(id: string): readonly O[] {
     const items: O[] = [];
-    for (const frame of this.inFlight.values()) {
+    for (const [key, frame] of this.inFlight) {
       if (frame.id !== id) continue;
-      this.removeAcked(frame.number, items);
+      this.removeAcked(key, items);
       this.advanceBase();
       break;
     }
     return items;
   }
 
+  /** The same, of frames without a number only: the numbers of an ack say nothing about them. */
+  handleUnnumberedAck(id: string): readonly O[] {
+    for (const [key, frame] of this.inFlight) {
+      if (key >= 0) break;
+      if (frame.id === id) return this.handleNamedAck(id);
+    }
+    return noItems;
+  }
+
   /** Removes items from their frames. The numbers stay, except in a dialect without numbers: there an empty frame is dropped. */
   withdraw(isUnwanted: (item: O) => boolean): number {
     let count = 0;
-    for (const frame of this.inFlight.values()) {
+    for (const [key, frame] of this.inFlight) {
       if (!frame.items.some(isUnwanted)) continue;
       const kept = frame.items.filter((item) => !isUnwanted(item));
       const bytes = kept.reduce((sum, item) => sum + item.bytes, 0);
@@ -126,7 +157,7 @@ export class SendWindow<O extends OutgoingItem> {
       frame.items = kept;
       frame.bytes = bytes;
       frame.text = null;
-      if (kept.length === 0 && !this.rules.isNumbered) this.inFlight.delete(frame.number);
+      if (kept.length === 0 && (!this.rules.isNumbered || frame.number === undefined)) this.inFlight.delete(key);
     }
     this.advanceBase();
     return count;
@@ -162,11 +193,11 @@ export class SendWindow<O extends OutgoingItem> {
     if (peerLastSeen !== null && (peerLastSeen >= this.nextNumber || peerLastSeen < this.base)) return "unsent";
     const resend: SentFrame<O>[] = [];
     this.earliestResendAt = Number.POSITIVE_INFINITY;
-    for (const frame of this.inFlight.values()) {
+    for (const [key, frame] of this.inFlight) {
       frame.tries = 1;
-      frame.resendAt = this.firstResendAt(frame.number, now);
+      frame.resendAt = this.firstResendAt(key, now);
       this.earliestResendAt = Math.min(this.earliestResendAt, frame.resendAt);
-      if (peerLastSeen !== null && frame.number <= peerLastSeen) continue;
+      if (peerLastSeen !== null && frame.number !== undefined && frame.number <= peerLastSeen) continue;
       frame.sends += 1;
       resend.push(frame);
     }
@@ -201,10 +232,10 @@ export class SendWindow<O extends OutgoingItem> {
     return now + resendDelayMs(this.rules.resend, 1, spreadJitter(number, now));
   }
 
-  private removeAcked(number: number, items: O[]): void {
-    const frame = this.inFlight.get(number);
+  private removeAcked(key: number, items: O[]): void {
+    const frame = this.inFlight.get(key);
     if (frame === undefined) return;
-    this.inFlight.delete(number);
+    this.inFlight.delete(key);
     this.bytes -= frame.bytes;
     for (const item of frame.items) items.push(item);
   }

@@ -112,7 +112,7 @@ function findSigningKey(body: string, signature: string, keys: readonly SigningK
   return found;
 }
 
-const dialects: readonly Dialect[] = ["v1", "first", "v2"];
+const dialects: readonly Dialect[] = ["v1", "first", "undecided", "basic", "v2"];
 
 function parseClaims(value: unknown): SessionTokenClaims | null {
   if (typeof value !== "object" || value === null || value instanceof Fault) return null;

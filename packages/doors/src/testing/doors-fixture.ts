@@ -73,6 +73,8 @@ export async function openDoorsFixture({
     unready: () => null,
     gauge: () => null,
     ...options,
+    // The clock stands still: a reset worker would wait for its close until a test advances it.
+    limits: { resetCloseDelayMs: 0, ...options.limits },
   });
   const server = createServer();
   await doors.attach(server);

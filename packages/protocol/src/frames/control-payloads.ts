@@ -11,7 +11,7 @@ const auth = t.object({
 });
 
 export const HandshakeSchema = t.object({
-  protocol: t.integer(1, "2 and above is this protocol; 1 is its first generation."),
+  protocol: t.integer(1, "2 and above is this protocol; 1 is its specification without extensions, or its first generation."),
   auth,
   worker: t.object({
     worker_name: t.name("Display name; need not be unique."),
@@ -162,7 +162,7 @@ export const AckV1Schema = t.object({ ok: t.optional(t.boolean()), for: t.id(), 
 
 interface HeartbeatMetrics {
   [more: string]: unknown;
-  inflight: number;
+  inflight?: number;
   cpu_pct?: number;
   mem_pct?: number;
   disk_pct?: number;
@@ -171,7 +171,7 @@ interface HeartbeatMetrics {
 const metrics = t.unsafe<HeartbeatMetrics>(
   t.object(
     {
-      inflight: t.integer(0),
+      inflight: t.optional(t.integer(0)),
       cpu_pct: t.optional(percent()),
       mem_pct: t.optional(percent()),
       disk_pct: t.optional(percent()),
@@ -181,17 +181,19 @@ const metrics = t.unsafe<HeartbeatMetrics>(
   ),
 );
 
+const heartbeatPackageFields = { drift: t.optional(t.boolean()), installed: t.optional(packages) };
+
+/** `healthy` alone is a complete heartbeat. */
 export const HeartbeatFirstGenSchema = t.object({
   healthy: t.boolean(),
-  metrics,
-  packages: t.optionalObject({ drift: t.optional(t.boolean()) }),
+  metrics: t.optional(metrics),
+  packages: t.optionalObject(heartbeatPackageFields),
 });
 export const HeartbeatSchema = t.object({
   ...HeartbeatFirstGenSchema.properties,
   packages: t.optionalObject({
-    drift: t.optional(t.boolean()),
+    ...heartbeatPackageFields,
     hash: t.optional(t.id("Digest of the installed packages and versions.")),
-    installed: t.optional(packages),
   }),
   held: t.optional(heldTaskList),
   draining: t.optional(t.boolean()),

@@ -1,7 +1,7 @@
 // Writes outgoing frames in the form of the dialect: absent fields are left out, and the envelope has no null.
 
 import type { Dialect } from "./envelope.ts";
-import { type FrameType, frameDefinitions, toWireType } from "./frame-definitions.ts";
+import { type FrameType, sentFrameDefinitions, toWireType } from "./frame-definitions.ts";
 
 /** What is the same in every frame that one end of a connection sends. */
 export interface EnvelopeTemplate {
@@ -41,7 +41,7 @@ export function encodeFrame(template: EnvelopeTemplate, frame: OutgoingFrame): s
   if (type === undefined) throw new Error(`${frame.type} does not exist in dialect ${dialect}`);
   let text = `{"type":"${type}","id":${JSON.stringify(frame.id)},"ts":"${frame.ts}"${template.fixedFields}`;
   if (frame.corr !== undefined) text += `,"corr":${JSON.stringify(frame.corr)}`;
-  const seq = dialect === "v2" ? frame.number : frame.runSeq;
+  const seq = dialect === "first" || dialect === "v1" ? frame.runSeq : frame.number;
   if (seq !== undefined) text += `,"seq":${seq}`;
   if (dialect === "first" && frame.number !== undefined) text += `,"session_seq":${frame.number}`;
   if (frame.ackFor !== undefined) text += `,"ack":{"for":${JSON.stringify(frame.ackFor)}}`;
@@ -56,8 +56,8 @@ function encodePayload(dialect: Dialect, frame: OutgoingFrame): string {
 
 /** Our payload in the form of the dialect. Older workers drop frames with unknown fields, so those are removed. */
 export function toDialectPayload(dialect: Dialect, type: string, payload: object): object {
-  if (dialect === "v2") return payload;
-  const row = frameDefinitions[dialect][type as FrameType];
+  if (dialect === "v2" || dialect === "basic") return payload;
+  const row = sentFrameDefinitions[dialect][type as FrameType];
   if (row === undefined) return payload;
   const converted = row.toDialect ? row.toDialect(payload as never) : payload;
   return row.reader.dropUnknownFields(converted) as object;

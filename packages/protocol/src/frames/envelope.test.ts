@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Fault } from "../faults/fault.ts";
-import { type Dialect, detectDialect, type Envelope, readEnvelope } from "./envelope.ts";
+import { type Dialect, detectDialect, dialectOfNumber, type Envelope, readEnvelope, transportNumber } from "./envelope.ts";
 
 const frame = {
   type: "control.handshake",
@@ -87,13 +87,27 @@ describe("unknown keys of an envelope", () => {
 describe("dialect", () => {
   const first = (type: string, payload = {}) => detectDialect({ ...frame, type, payload } as Envelope);
 
-  it("[C3] the dialect of a session is chosen by its first frame", () => {
+  it("[C3] the first frame of a session chooses its dialect, except between the two that name protocol 1", () => {
     expect(first("handshake", { protocol: 2 })).toBe("v1");
-    expect(first("control.handshake", { protocol: 1 })).toBe("first");
+    expect(first("control.handshake", { protocol: 1 })).toBe("undecided");
     expect(first("control.handshake", { protocol: 2 })).toBe("v2");
     expect(first("control.handshake", { protocol: 3 })).toBe("v2");
     expect(first("control.resume")).toBeUndefined();
     expect(first("biz.exec.result")).toBeUndefined();
+  });
+
+  it("[C3] the first numbered frame of an undecided worker chooses its dialect by the field that carries the number", () => {
+    const shown = (numbers: object) => dialectOfNumber({ ...frame, ...numbers } as Envelope);
+    expect([shown({}), shown({ seq: 0 }), shown({ session_seq: 1 }), shown({ seq: 0, session_seq: 1 })]).toEqual([
+      null,
+      "basic",
+      "first",
+      "first",
+    ]);
+    const numbers = (["v1", "first", "basic", "v2"] as const).map((dialect) =>
+      transportNumber(dialect, { ...frame, seq: 4, session_seq: 9 } as Envelope),
+    );
+    expect(numbers).toEqual([9, 9, 4, 4]);
   });
 
   it("[C3] an envelope can be read while its dialect is still unknown", () => {

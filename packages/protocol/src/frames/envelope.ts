@@ -5,8 +5,12 @@ import type { Fault } from "../faults/fault.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader, type SchemaReader } from "../schema/schema-reader.ts";
 
-/** v1: the first protocol. v2: ours. first: existing workers with v2 as it was first built. */
-export type Dialect = "v1" | "first" | "v2";
+/**
+ * v1: the first protocol. v2: ours. Two kinds of workers name protocol 1 in a `control.handshake`. first: existing workers with v2 as it
+ * was first built. basic: workers built from the specification of v2, which announce no feature. undecided: one of these two, as long as
+ * the worker has not numbered a frame.
+ */
+export type Dialect = "v1" | "first" | "basic" | "undecided" | "v2";
 
 const commonFields = {
   type: t.id("Selects the payload: control.* session, biz.* first party, ext.vendor.* third party."),
@@ -38,12 +42,17 @@ export type Envelope = Static<typeof EnvelopeFirstGenSchema>;
 
 const envelopeReaderOptions = { code: "E.FRAME.INVALID", subject: "frame" } as const;
 
+const v2EnvelopeReader = createSchemaReader(EnvelopeV2Schema, { ...envelopeReaderOptions, unknownKeys: "drop" });
+const anyEnvelopeReader = createSchemaReader(EnvelopeFirstGenSchema, { ...envelopeReaderOptions, unknownKeys: "drop" });
+
 /** `any` reads the first frame of a connection, before its dialect is known. */
 export const envelopeReaders: Readonly<Record<Dialect | "any", SchemaReader<Envelope>>> = {
   v1: createSchemaReader(EnvelopeV1Schema, { ...envelopeReaderOptions, unknownKeys: "drop" }),
   first: createSchemaReader(EnvelopeFirstGenSchema, { ...envelopeReaderOptions, unknownKeys: "refuse" }),
-  v2: createSchemaReader(EnvelopeV2Schema, { ...envelopeReaderOptions, unknownKeys: "drop" }),
-  any: createSchemaReader(EnvelopeFirstGenSchema, { ...envelopeReaderOptions, unknownKeys: "drop" }),
+  v2: v2EnvelopeReader,
+  basic: v2EnvelopeReader,
+  undecided: anyEnvelopeReader,
+  any: anyEnvelopeReader,
 };
 
 /** Reads the envelope; the payload inside is read in a second step. */
@@ -56,5 +65,15 @@ export function detectDialect(first: Envelope): Dialect | undefined {
   if (first.type === "handshake") return "v1";
   if (first.type !== "control.handshake") return undefined;
   const protocol = first.payload["protocol"];
-  return typeof protocol === "number" && protocol >= 2 ? "v2" : "first";
+  return typeof protocol === "number" && protocol >= 2 ? "v2" : "undecided";
 }
+
+/** The dialect that a work frame of an undecided worker shows, by the field of its transport number; null where it has none. */
+export function dialectOfNumber({ seq, session_seq }: Envelope): "first" | "basic" | null {
+  if (session_seq !== undefined) return "first";
+  return seq === undefined ? null : "basic";
+}
+
+/** The transport number of a received frame, in the field where the dialect has it. */
+export const transportNumber = (dialect: Dialect, { seq, session_seq }: Envelope): number | undefined =>
+  dialect === "v2" || dialect === "basic" ? seq : session_seq;

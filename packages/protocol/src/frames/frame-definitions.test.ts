@@ -20,7 +20,7 @@ const faultMessageOf = (dialect: Dialect, type: string, payload: unknown) => {
   const read = readPayload(dialect, type, payload);
   return read instanceof Fault ? `${read.code} ${read.message}` : "ok";
 };
-const sample = (dialect: Dialect, type: string) => (payloads[dialect] as Record<string, Plain>)[type] as Plain;
+const sample = (dialect: keyof typeof payloads, type: string) => (payloads[dialect] as Record<string, Plain>)[type] as Plain;
 /** Only v1 names some fields differently; how they are translated is written out here once more, by hand. */
 const toV2Payload = (dialect: Dialect, type: string, payload: Plain): unknown => {
   if (dialect !== "v1") return payload;
@@ -37,6 +37,21 @@ describe("payloads", () => {
 
     expect(read).toEqual(toV2Payload(dialect, type, payload));
   });
+
+  it.each(["v1", "first", "basic", "undecided", "v2"] as const)(
+    "[C4] a heartbeat of %s is complete with healthy alone and may list installed packages, and a chunk may name any channel",
+    (dialect) => {
+      const spelled = (type: FrameType) => toWireType(dialect, type) ?? type;
+      const heartbeats = [
+        { healthy: true },
+        { healthy: false, packages: { installed: [{ name: "a", version: "1", status: "installed" }] } },
+      ];
+      for (const heartbeat of heartbeats)
+        expect(readPayload(dialect, spelled("control.heartbeat"), heartbeat)).toEqual(heartbeat);
+      const feedback = { run_id: "r", task_id: "r.0", chunks: [{ channel: "browser", text: "opened" }] };
+      expect(readPayload(dialect, spelled("biz.exec.feedback"), feedback)).toEqual(feedback);
+    },
+  );
 
   it("[C4] every row of the frame table has a sample payload", () => {
     for (const dialect of ["first", "v2"] as const)

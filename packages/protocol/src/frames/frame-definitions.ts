@@ -151,12 +151,17 @@ const v1Frames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
   },
 );
 
-/** The payload of every type of frame, by dialect and v2 name. */
+/** The payload of every type of frame, by dialect and v2 name. What a worker with protocol 1 sends is read as leniently as v2. */
 export const frameDefinitions: Readonly<Record<Dialect, Readonly<Partial<Record<FrameType, FrameDefinition>>>>> = {
   v1: v1Frames,
   first: firstGenFrames,
+  basic: v2Frames,
+  undecided: v2Frames,
   v2: v2Frames,
 };
+
+/** The frames that may be sent: an undecided worker may be of the first generation, which drops frames with fields it does not know. */
+export const sentFrameDefinitions: typeof frameDefinitions = { ...frameDefinitions, undecided: firstGenFrames };
 
 const v1TypeNames: Readonly<Partial<Record<FrameType, string>>> = Object.fromEntries(
   Object.entries(v1FrameTypes)
@@ -175,7 +180,7 @@ export function toFrameType(dialect: Dialect, wireType: string): FrameType | und
 /** How the dialect spells a type; undefined if it has no such frame, which then must not be sent. */
 export function toWireType(dialect: Dialect, type: string): string | undefined {
   if (type.startsWith(vendorTypePrefix)) return dialect === "v1" ? undefined : type;
-  if (!Object.hasOwn(frameDefinitions[dialect], type)) return undefined;
+  if (!Object.hasOwn(sentFrameDefinitions[dialect], type)) return undefined;
   return dialect === "v1" ? v1TypeNames[type as FrameType] : type;
 }
 

@@ -4,7 +4,7 @@ import { Fault } from "../faults/fault.ts";
 import { limits } from "../json/limits.ts";
 import { readJson } from "../json/read-json.ts";
 import { createSeededRandom, mutateText } from "../testing.ts";
-import { type Dialect, readEnvelope } from "./envelope.ts";
+import { readEnvelope } from "./envelope.ts";
 import { compileFrameReaders, type FrameType, readFrame, toWireType } from "./frame-definitions.ts";
 
 const mutations = 1_000_000;
@@ -19,7 +19,7 @@ beforeAll(() => {
   };
 });
 
-function samplesOf(dialect: Dialect): string[] {
+function samplesOf(dialect: keyof typeof payloads): string[] {
   return Object.entries(payloads[dialect]).map(([type, payload], index) =>
     JSON.stringify({
       type: toWireType(dialect, type as FrameType) ?? type,

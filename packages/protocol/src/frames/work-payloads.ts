@@ -53,7 +53,7 @@ export const DispatchSchema = t.object({
 export type DispatchPayload = Static<typeof DispatchSchema>;
 
 const chunkSchema = t.object({
-  channel: t.oneOf(["stdout", "stderr", "log", "llm", "metric", "custom"]),
+  channel: t.id("stdout, stderr, log, llm, metric, custom, or any other name, which is stored and shown as it is."),
   index: t.optional(t.integer(0)),
   mime_type: t.optional(t.name()),
   text: t.optional(t.string()),

@@ -38,13 +38,19 @@ describe("feedback", () => {
       progress: 7,
       message: "m".repeat(limits.textCharsMax + 5),
       metrics: { good: 1, bad: Number.NaN },
-      chunks: [{ channel: "nonsense" as "log", text: "x" }],
+      chunks: [
+        { channel: "bad\nname", text: "x" },
+        { channel: "browser", text: "y" },
+      ],
     });
 
     expect(fit?.progress).toBe(1);
     expect(fit?.stage).toBeUndefined();
     expect(fit?.metrics).toEqual({ good: 1 });
-    expect(fit?.chunks).toEqual([{ channel: "log", text: "x", index: 0 }]);
+    expect(fit?.chunks).toEqual([
+      { channel: "log", text: "x", index: 0 },
+      { channel: "browser", text: "y", index: 1 },
+    ]);
     expect(readPayload("v2", "biz.exec.feedback", fit)).toMatchObject({ task_id: "t" });
   });
 

@@ -14,7 +14,9 @@ export interface FeedbackInput
 
 /** Characters of chunk text in one frame: a third of the frame's bytes, since a character may take three. */
 const frameTextCharsMax = Math.floor(limits.feedbackBytesMax / 3);
-const knownChannels: ReadonlySet<string> = new Set(["stdout", "stderr", "log", "llm", "metric", "custom"]);
+/** Any name may be a channel that fits a frame. */
+const isChannelName = (channel: unknown): channel is string =>
+  typeof channel === "string" && channel.length > 0 && channel.length <= limits.idCharsMax && !/\p{Cc}/u.test(channel);
 
 interface BufferedFeedback {
   body: FeedbackPayload;
@@ -124,7 +126,7 @@ const asObject = (value: unknown): JsonObject => (isRecord(value) ? (value as Js
 /** Chunks as frames carry them; long ones are split into pieces that continue each other. */
 function* splitChunks(chunks: readonly FeedbackChunk[]): Generator<OutputChunk> {
   for (const { channel, text, data_base64, ...rest } of chunks) {
-    const about = { channel: channel !== undefined && knownChannels.has(channel) ? channel : "log", ...rest } as const;
+    const about = { channel: isChannelName(channel) ? channel : "log", ...rest };
     if (typeof text === "string") for (const piece of splitText(text, cutBeforeSurrogate)) yield { ...about, text: piece };
     else if (typeof data_base64 === "string")
       for (const piece of splitText(data_base64, cutAtWholeBytes)) yield { ...about, data_base64: piece };

@@ -97,7 +97,7 @@ describe("what a heartbeat says", () => {
     harness.ackById(harness.lastFrame("control.heartbeat").id);
     harness.advance(4_000);
 
-    expect(harness.payload("control.heartbeat").metrics.latency_ms).toBe(70);
+    expect(harness.payload("control.heartbeat").metrics?.latency_ms).toBe(70);
   });
 
   it("[W94] a worker reports itself unhealthy while it has problems, at once when its health changes, and counts such heartbeats", () => {

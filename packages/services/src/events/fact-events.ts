@@ -192,7 +192,7 @@ function chunkFields(chunk: PrintedChunk): Pick<EventData<"node.result.delta">, 
   const { metadata } = chunk;
   return {
     operation: "append",
-    path: `/channels/${chunk.channel}`,
+    path: `/channels/${chunk.channel.replaceAll("~", "~0").replaceAll("/", "~1")}`,
     payload,
     chunkMeta: { channel: chunk.channel, ...(metadata !== undefined && { metadata }) },
     terminal: metadata?.["terminal"] === true,

@@ -230,10 +230,11 @@ export class StreamEndpoints {
 
 /** The numbers of frames, which must be those of the order in which their items were offered. */
 function sentNumbers(sent: readonly SentFrame<TestItem>[], offered: readonly number[]): number {
-  for (const { number, items } of sent)
+  const numbers = sent.map(({ number = Number.NaN }) => number);
+  for (const [index, { items }] of sent.entries())
     assert.deepEqual(
       items.map(({ label }) => Number(label)),
-      [offered[number]],
+      [offered[numbers[index] ?? Number.NaN]],
     );
-  return toBitSet(sent.map(({ number }) => number));
+  return toBitSet(numbers);
 }

@@ -52,5 +52,5 @@ export function takeAllFrames(stream: TestStream, now = 0): SentFrame<TestItem>[
 export const labelsOf = (items: readonly TestItem[] | "unsent"): string | string[] =>
   items === "unsent" ? items : items.map((item) => item.label);
 
-export const numbersOf = (sent: readonly SentFrame<TestItem>[] | "unsent"): string | number[] =>
+export const numbersOf = (sent: readonly SentFrame<TestItem>[] | "unsent"): string | (number | undefined)[] =>
   sent === "unsent" ? sent : sent.map(({ number }) => number);

@@ -104,6 +104,7 @@ describe("certificates", () => {
       authenticator,
       environment,
       metrics: createMetricsRegistry(),
+      limits: { resetCloseDelayMs: 0 },
     });
     return { engine, environment, authenticator, sessionServer };
   };

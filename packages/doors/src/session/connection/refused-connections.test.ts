@@ -198,12 +198,6 @@ describe("whom and what the session door refuses", () => {
     hasty.sendFrame("control.register", registerPayload(), ackRequested);
     hasty.sendFrame("control.register", registerPayload(), ackRequested);
     expect((await hasty.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.INVALID" });
-
-    const unpacked = await fixture.connectWorker();
-    unpacked.sendFrame("control.handshake", handshakePayload(), ackRequested);
-    unpacked.sendFrame("control.register", { capabilities: { concurrency: { max_parallel: 1 } } }, ackRequested);
-    unpacked.sendWorkFrame("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
-    expect((await unpacked.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.NOT_REGISTERED" });
   });
 
   it("[D15] the session door closes a connection without a handshake after 10 s, and an authenticated one without a register after 15 s", async () => {

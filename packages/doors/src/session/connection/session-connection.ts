@@ -71,6 +71,7 @@ export class SessionConnection implements WorkerSocketEvents {
   private lastActivityAt: number;
   private lastFrameAt: number;
   private lastPingAt: number;
+  private cancelDelayedClose: (() => void) | null = null;
   /** Until when the peer may answer our close. */
   private closeDeadline = Number.POSITIVE_INFINITY;
   /** When the client certificate has to be checked again. */
@@ -139,6 +140,7 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   closed(code: number): void {
+    this.cancelDelayedClose?.();
     this.onClosed(this);
     this.activeGauge?.add(-1);
     this.activeGauge = null;
@@ -253,15 +255,29 @@ export class SessionConnection implements WorkerSocketEvents {
     socket.terminate();
   }
 
-  sendAndClose(text: string, reason: string): void {
+  /** Sends the reset and leaves the worker time to read it and to close by itself. */
+  sendReset(text: string, reason: string): void {
+    const { limits, context } = this;
     this.send(text);
-    this.close(reason);
+    this.ignoreFurtherFrames();
+    if (limits.resetCloseDelayMs === 0) return this.closeSocket(resetCloseCode, reason);
+    this.cancelDelayedClose = context.environment.timers.after(limits.resetCloseDelayMs, () =>
+      this.closeSocket(resetCloseCode, reason),
+    );
+  }
+
+  close(reason: string, code = resetCloseCode): void {
+    this.ignoreFurtherFrames();
+    this.closeSocket(code, reason);
   }
 
   /** From now on nothing that still comes from this socket counts. */
-  close(reason: string, code = resetCloseCode): void {
+  private ignoreFurtherFrames(): void {
     this.setPhase("closed");
     this.dropBuffered();
+  }
+
+  private closeSocket(code: number, reason: string): void {
     this.closeDeadline = this.context.environment.clock.monotonic() + this.limits.closeMs;
     this.socket.close(code, truncateReason(reason));
   }

@@ -18,7 +18,6 @@ export const sessionLimits = {
   /** From the handshake's ack to the register. */
   registerTimeoutMs: 15_000,
   /** How long a register that names no inventory waits for catalogue and inventory. */
-  inventoryTimeoutMs: 5_000,
   /** Handshakes and resumes accepted in a second; the others wait, in order. */
   handshakesPerSecondMax: 200,
   /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
@@ -52,6 +51,8 @@ export const sessionLimits = {
   pingPausedMs: 3_000,
   /** Ping periods without any byte of the peer before the socket ends. */
   pingsMissedMax: 2,
+  /** How long a reset worker may take to close: some that read the reset and our close at once never come back. */
+  resetCloseDelayMs: 1_000,
   /** How long a peer may take to answer our close. */
   closeMs: 2_000,
   /** How often timers are checked, and how often while a v1 worker owes an ack: its frames are resent from 200 ms on. */

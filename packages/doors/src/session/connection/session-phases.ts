@@ -10,13 +10,12 @@ export const connectionTransitions: Readonly<Record<ConnectionPhase, readonly Co
 };
 
 /**
- * describing: the worker's inventory is awaited. joining: the engine's answer to the join is awaited. live: work flows.
+ * joining: the engine's answer to the join is awaited. live: work flows.
  * detached: the socket is gone and the session can be resumed. resuming: on a new socket, the engine's answer is awaited.
  */
-export type SessionPhase = "describing" | "joining" | "live" | "detached" | "resuming" | "ended";
+export type SessionPhase = "joining" | "live" | "detached" | "resuming" | "ended";
 
 export const sessionTransitions: Readonly<Record<SessionPhase, readonly SessionPhase[]>> = {
-  describing: ["joining", "ended"],
   joining: ["live", "ended"],
   live: ["detached", "resuming", "ended"],
   detached: ["resuming", "ended"],

@@ -17,11 +17,11 @@ type FrameNumberAndId = Pick<SentFrame<unknown>, "number" | "id">;
 
 /** Encodes the frames of one session in the worker's dialect, and counts them for their ids. */
 export class SchedulerFrameWriter {
-  readonly dialect: Dialect;
+  dialect: Dialect;
   /** The receiver, as a trace shows it. */
   peer: FramePeer;
   private readonly trace: FrameTrace | null;
-  private readonly end: EnvelopeTemplate;
+  private end: EnvelopeTemplate;
   private readonly timestamp: () => string;
   private count = 0;
 
@@ -32,6 +32,13 @@ export class SchedulerFrameWriter {
     this.end = createEnvelopeTemplate({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
     this.timestamp = timestamp;
     this.trace = trace;
+  }
+
+  /** The worker has shown its dialect: every later frame is in it. */
+  changeDialect(peer: FramePeer): void {
+    this.dialect = peer.dialect;
+    this.peer = peer;
+    this.end = { ...this.end, dialect: peer.dialect };
   }
 
   nextId(type: string): string {
@@ -163,6 +170,8 @@ export function chainAndResourceFields({ dispatch: d }: SendDispatch, dialect: D
   if (d.hostNode !== undefined) text += `,"host_node_id":${json(d.hostNode)}`;
   if (d.chain !== undefined) text += `,"middleware_chain":${json(d.chain)}`;
   if (d.chainIndex !== undefined) text += `,"chain_index":${d.chainIndex}`;
+  // The specifications write null for the host itself; the first generation knows only numbers here.
+  else if (d.chain !== undefined && (dialect === "v1" || dialect === "basic")) text += ',"chain_index":null';
   if (d.resourceRefs !== undefined)
     text += `,"resource_refs":${json(d.resourceRefs.map((ref) => resourceRefFields(ref, dialect)))}`;
   if (d.affinity !== undefined) {

@@ -164,11 +164,12 @@ describe("a frame of work whose payload does not fit its type", () => {
     expect(worker.frames.map((frame) => frame.type)).not.toContain("control.reset");
   });
 
-  it("[D43] an invalid catalogue or inventory before the join counts as not received", async () => {
+  it("[D43] an invalid catalogue or inventory right after the accept counts as not received", async () => {
     const worker = await fixture.connectWorker();
     worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
     worker.sendFrame("control.register", { capabilities: { concurrency: { max_parallel: 2 } } }, ackRequested);
     for (let n = 0; n < 2; n += 1) await worker.nextFrame("control.ack");
+    await worker.nextFrame("control.session.accept");
 
     worker.sendWorkFrame("biz.pkg.catalog", { packages: "all" });
     expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: false, ack_seq: 0 });
@@ -179,8 +180,9 @@ describe("a frame of work whose payload does not fit its type", () => {
     });
     worker.sendWorkFrame("biz.exec.inventory", { running: [] });
 
-    expect((await fixture.engine.nextCommand("worker.join")).about.packages).toEqual([
+    expect((await fixture.engine.nextCommand("worker.describe")).about.packages).toEqual([
       { name: "demo", version: "1.0.0", status: "installed" },
     ]);
+    expect((await fixture.engine.nextCommand("worker.beat")).held).toEqual([]);
   });
 });

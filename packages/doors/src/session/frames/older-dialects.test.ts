@@ -16,33 +16,43 @@ describe("ids heard lately", () => {
 });
 
 describe("counters in frame ids", () => {
+  const handshake = (count: number) => ({ type: "control.handshake", id: `control.handshake-${count}` });
+
   it("[D27] the restart detector reports a new process when the counter in a frame id is 0 or below the last one seen from that worker", () => {
     const counters = new RestartDetector();
 
-    expect(counters.isRestart("w", "control.handshake-0")).toBe(true);
-    counters.recordFrame("w", "biz.exec.result-40");
-    counters.recordFrame("w", "biz.exec.feedback-7");
-    expect(counters.isRestart("w", "control.handshake-41")).toBe(false);
-    expect(counters.isRestart("w", "control.handshake-2")).toBe(true);
-    expect(counters.isRestart("w", "control.handshake-3")).toBe(false);
-    expect(counters.isRestart("other", "control.handshake-3")).toBe(false);
+    expect(counters.isRestart("w", handshake(0))).toBe(true);
+    counters.recordFrame("w", { type: "biz.exec.result", id: "biz.exec.result-40" });
+    counters.recordFrame("w", { type: "biz.exec.feedback", id: "biz.exec.feedback-7" });
+    expect(counters.isRestart("w", handshake(41))).toBe(false);
+    expect(counters.isRestart("w", handshake(2))).toBe(true);
+    expect(counters.isRestart("w", handshake(3))).toBe(false);
+    expect(counters.isRestart("other", handshake(3))).toBe(false);
   });
 
-  it("[D27] the restart detector ignores a frame id without a counter", () => {
+  it("[D27] the restart detector ignores a frame id that is not the frame's type and a counter", () => {
     const counters = new RestartDetector();
-    counters.isRestart("w", "control.handshake-9");
+    counters.isRestart("w", handshake(9));
 
-    for (const id of ["hello", "hello-", "hello-007", "a-b0", "0"]) expect(counters.isRestart("w", id)).toBe(false);
-    expect(counters.isRestart("w", "control.handshake-8")).toBe(true);
+    for (const id of [
+      "hello",
+      "hello-0",
+      "control.handshake",
+      "control.handshake-",
+      "control.handshake-007",
+      "w1-control.handshake-0",
+    ])
+      expect(counters.isRestart("w", { type: "control.handshake", id })).toBe(false);
+    expect(counters.isRestart("w", handshake(8))).toBe(true);
   });
 
   it("[D27] the restart detector remembers the counters of a bounded number of workers, the latest ones", () => {
     const counters = new RestartDetector();
-    counters.isRestart("first", "h-50");
-    for (let n = 0; n < 20_000; n += 1) counters.isRestart(`w-${n}`, "h-50");
+    counters.isRestart("first", handshake(50));
+    for (let n = 0; n < 20_000; n += 1) counters.isRestart(`w-${n}`, handshake(50));
 
-    expect(counters.isRestart("first", "h-49")).toBe(false);
-    expect(counters.isRestart("w-19999", "h-49")).toBe(true);
+    expect(counters.isRestart("first", handshake(49))).toBe(false);
+    expect(counters.isRestart("w-19999", handshake(49))).toBe(true);
   });
 });
 

@@ -1,4 +1,4 @@
-// State that only the dialects "first" and "v1" need: numbers within a run, restarts that show in frame ids, numbers used twice.
+// State that only workers other than v2 need: numbers within a run, restarts that show in frame ids, numbers used twice.
 // A reader of the current dialect can skip this file. All of it is volatile and bounded.
 
 import { type Envelope, LruMap } from "@astraflow/protocol";
@@ -71,14 +71,17 @@ function runCreatedAt(run: string): number {
   return match === null ? Number.NEGATIVE_INFINITY : Number.parseInt(`${match[1]}${match[2]}`, 16);
 }
 
-/** Detects restarts of older workers: their frame ids end in a counter that every process begins at 0. They show it in no other way. */
+/**
+ * Detects restarts of older workers: their frame ids are the type and a counter that every process begins at 0. They show it in no other
+ * way. Ids of another form show nothing.
+ */
 export class RestartDetector {
   /** Highest counter by worker. The worker whose last handshake is oldest is forgotten first. */
   readonly #highestCounters = new LruMap<string, { value: number }>({ entriesMax: 20_000, touchOnGet: false });
 
   /** Called with a handshake. True when it must come from another process than the frames before: a process only counts up. */
-  isRestart(worker: string, id: string): boolean {
-    const count = parseCounter(id);
+  isRestart(worker: string, handshake: Pick<Envelope, "type" | "id">): boolean {
+    const count = parseCounter(handshake);
     if (count === null) return false;
     const before = this.#highestCounters.get(worker)?.value;
     this.#highestCounters.set(worker, { value: count });
@@ -86,16 +89,19 @@ export class RestartDetector {
   }
 
   /** Called with every later frame. */
-  recordFrame(worker: string, id: string): void {
-    const count = parseCounter(id);
+  recordFrame(worker: string, frame: Pick<Envelope, "type" | "id">): void {
+    const count = parseCounter(frame);
     const highest = this.#highestCounters.get(worker);
     if (count !== null && highest !== undefined && count > highest.value) highest.value = count;
   }
 }
 
-function parseCounter(id: string): number | null {
-  const digits = /-(0|[1-9][0-9]{0,14})$/.exec(id)?.[1];
-  return digits === undefined ? null : Number(digits);
+/** Whether its id tells the frames of a new process from those of the one before. */
+export const hasFrameCounter = (frame: Pick<Envelope, "type" | "id">): boolean => parseCounter(frame) !== null;
+
+function parseCounter({ type, id }: Pick<Envelope, "type" | "id">): number | null {
+  const digits = id.startsWith(`${type}-`) ? id.slice(type.length + 1) : "";
+  return /^(0|[1-9][0-9]{0,14})$/.test(digits) ? Number(digits) : null;
 }
 
 /**

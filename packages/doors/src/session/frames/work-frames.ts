@@ -297,9 +297,9 @@ export function toHeartbeatCommand(
     session: origin.session,
     healthy,
     held: held === undefined ? null : toAttempts(held),
-    ...(metrics.mem_pct !== undefined && { memPct: metrics.mem_pct }),
-    ...(metrics.disk_pct !== undefined && { diskPct: metrics.disk_pct }),
-    ...(metrics.inflight !== undefined && { inflight: metrics.inflight }),
+    ...(metrics?.mem_pct !== undefined && { memPct: metrics.mem_pct }),
+    ...(metrics?.disk_pct !== undefined && { diskPct: metrics.disk_pct }),
+    ...(metrics?.inflight !== undefined && { inflight: metrics.inflight }),
     ...(vitals.length <= vitalsCharsMax && { vitals }),
   };
 }

@@ -9,9 +9,10 @@ import type {
   SendVendorFrame,
   SendWorkerCommand,
 } from "@astraflow/engine";
-import { fault, limits as wireLimits } from "@astraflow/protocol";
+import { fault } from "@astraflow/protocol";
 import type { EngineClient, ServiceEnvironment } from "@astraflow/services";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
+import { frameBytesMaxOf } from "./outbound-frames.ts";
 import type { Session } from "./session.ts";
 import type { SessionRegistry } from "./session-registry.ts";
 
@@ -57,8 +58,7 @@ function enqueueDispatch(session: Session, send: SendDispatch): void {
   const runSeq = dialect === "v2" ? undefined : session.context.runSequence.assignNumber(run, fence, worker);
   session.chainAttempts.add(send.dispatch);
   if (session.outbound.enqueueDispatch(send, runSeq)) return;
-  const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.legacyFrameBytesMax;
-  const message = `the parameters and their bound resources exceed the limit of ${bytesMax} bytes for this worker's protocol`;
+  const message = `the parameters and their bound resources exceed the limit of ${frameBytesMaxOf(dialect)} bytes for this worker's protocol`;
   session.notify({ type: "task.error", ...session.sender, task, fence, code: "E.FRAME.TOO_LARGE", message });
 }
 
@@ -86,8 +86,10 @@ function handleDrain(session: Session, { on, reason }: SendDrain): void {
   const { connection } = session;
   if (session.phase !== "live" || connection === null) return;
   if (on || session.registration.features.has("undrain")) return session.outbound.sendDrain(connection, on, reason);
-  // The older dialects take work while they drain, so they need not be told. Other workers take work again after a new handshake.
-  if (session.identity.dialect === "v2") session.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
+  // Workers of v1 and of the first generation take work while they drain. Others take work again after a new handshake.
+  const { dialect } = session.identity;
+  if (dialect !== "v1" && dialect !== "first")
+    session.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
 }
 
 /** Logs what the engine finds out about workers: late, lost, strained, full, cloned, and recovered. The returned function ends that. */

@@ -172,43 +172,17 @@ describe("the session exchange, frame by frame", () => {
     expect(await worker.closed).toEqual({ code: 1011, reason: "the inbox is full" });
   });
 
-  it("[D10] the session door waits for catalogue and inventory when register contains neither, and joins the worker with both", async () => {
+  it("[D10] a worker that registers its capabilities alone is accepted at once, and its packages and attempts may follow", async () => {
     const { engine } = fixture;
     const worker = await fixture.connectWorker();
     worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
-    worker.sendFrame(
-      "control.register",
-      { capabilities: { concurrency: { max_parallel: 2 }, features: ["fence"] } },
-      ackRequested,
-    );
-    await worker.nextFrame("control.ack");
-    await worker.nextFrame("control.ack");
-
-    const manifest = { name: "demo" };
-    worker.sendWorkFrame("biz.pkg.catalog", { packages: [{ name: "demo", version: "2.0.0", status: "installed", manifest }] });
-    await worker.untilProcessed();
-    expect(engine.commands).toEqual([]);
-    worker.sendWorkFrame("biz.exec.inventory", { boot_id: "boot-7", running: [{ task_id: "r.1", fence: 4 }] });
-
-    const join = await engine.nextCommand("worker.join");
-    expect(join).toMatchObject({ boot: "boot-7", running: [{ task: "r.1", fence: 4 }] });
-    expect(join.about.packages).toEqual([{ name: "demo", version: "2.0.0", status: "installed" }]);
-    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 1 });
-    await worker.nextFrame("control.session.accept");
-  });
-
-  it("[D10] the session door treats the inventory as empty when it has not arrived within 5 s", async () => {
-    const { engine, environment } = fixture;
-    const worker = await fixture.connectWorker();
-    worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
     worker.sendFrame("control.register", { capabilities: { concurrency: { max_parallel: 2 } } }, ackRequested);
-    await worker.untilProcessed();
 
-    environment.advance(sessionLimits.inventoryTimeoutMs - 1_000);
-    expect(engine.commands).toEqual([]);
-    environment.advance(1_000);
-
-    expect(await engine.nextCommand("worker.join")).toMatchObject({ boot: "w-1", running: [], about: { packages: [] } });
+    expect(await engine.nextCommand("worker.join")).toMatchObject({
+      boot: "w-1",
+      running: null,
+      about: { packages: [], slots: 2 },
+    });
     await worker.nextFrame("control.session.accept");
     worker.sendWorkFrame("biz.exec.inventory", { running: [{ task_id: "r.1", fence: 4 }] });
     expect(await engine.nextCommand("worker.beat")).toMatchObject({ held: [{ task: "r.1", fence: 4 }] });
@@ -217,6 +191,28 @@ describe("the session exchange, frame by frame", () => {
     });
     expect((await engine.nextCommand("worker.describe")).about.packages).toEqual([
       { name: "late", version: "1.0.0", status: "installed" },
+    ]);
+  });
+
+  it("[D10] a worker that names its process or its attempts reports all it runs, and one that names neither cannot report", async () => {
+    const { engine } = fixture;
+    const capabilities = { concurrency: { max_parallel: 2 } };
+    const joins = [];
+    for (const more of [{}, { boot_id: "boot-7" }, { running: [{ task_id: "r.1", fence: 4 }] }]) {
+      const worker = await fixture.connectWorker();
+      worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
+      worker.sendFrame("control.register", { capabilities, ...more }, ackRequested);
+      const { boot, running } = await engine.nextCommand("worker.join");
+      joins.push({ boot, running });
+      await worker.nextFrame("control.session.accept");
+      worker.socket.close();
+      await worker.closed;
+    }
+
+    expect(joins).toEqual([
+      { boot: "w-1", running: null },
+      { boot: "boot-7", running: [] },
+      { boot: "w-1", running: [{ task: "r.1", fence: 4 }] },
     ]);
   });
 

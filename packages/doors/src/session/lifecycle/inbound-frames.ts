@@ -2,7 +2,16 @@
 // has answered the commands made from it.
 
 import type { AttemptRef, Command, ReportErrorCommand, SendWorkerCommand } from "@astraflow/engine";
-import { type Envelope, Fault, fault, type NextRequestPayload, type PackageEventPayload, toFrameType } from "@astraflow/protocol";
+import {
+  dialectOfNumber,
+  type Envelope,
+  Fault,
+  fault,
+  type NextRequestPayload,
+  type PackageEventPayload,
+  toFrameType,
+  transportNumber,
+} from "@astraflow/protocol";
 import type { AnswerHandler } from "@astraflow/services";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
 import { isRetryable, toPublicFault } from "../../engine-client/public-fault.ts";
@@ -25,7 +34,8 @@ import {
 import { publishHeartbeat } from "./heartbeat-events.ts";
 import type { Session } from "./session.ts";
 import type { SessionContext } from "./session-context.ts";
-import { handleInventory, handleRegister, postDescription } from "./worker-description.ts";
+import { postDescription } from "./session-join.ts";
+import { handleRegister } from "./worker-description.ts";
 
 /** Of a reason that a worker gives. */
 const reasonCharsMax = 500;
@@ -34,18 +44,17 @@ export class InboundFrames {
   readonly #session: Session;
   readonly #context: SessionContext;
   /** Only of the dialect "first", whose sessions have one connection. */
-  readonly #recentIds: RecentIds | null;
+  #recentIds: RecentIds | null = null;
 
   constructor(session: Session) {
     this.#session = session;
     this.#context = session.context;
-    this.#recentIds = session.identity.dialect === "first" ? new RecentIds() : null;
   }
 
   handleFrame(envelope: Envelope, bytes: number): void {
     const { framePeer, identity } = this.#session;
     this.#context.frameTrace?.received(envelope, bytes, framePeer);
-    if (identity.dialect !== "v2") this.#context.restartDetector.recordFrame(identity.worker, envelope.id);
+    if (identity.dialect !== "v2") this.#context.restartDetector.recordFrame(identity.worker, envelope);
     const type = this.#canonicalType(envelope);
     if (type.startsWith("control.")) this.#handleControlFrame(type, envelope, bytes);
     else this.#handleWorkFrame(type, envelope, bytes);
@@ -163,23 +172,35 @@ export class InboundFrames {
   // ---- work frames, in order
 
   #handleWorkFrame(type: string, envelope: Envelope, bytes: number): void {
-    const { identity, stream } = this.#session;
+    const session = this.#session;
+    if (session.identity.dialect === "undecided") this.#decideDialect(envelope);
+    const { identity, stream } = session;
     if (identity.dialect === "v1" && this.#rejectWrongRunNumber(type, envelope)) return;
-    const number = identity.dialect === "v2" ? envelope.seq : envelope.session_seq;
+    const number = transportNumber(identity.dialect, envelope);
     const { id, corr } = envelope;
     // Checked before the stream sees it, which would ack a reused number as a duplicate. It is delivered without its number.
     const isRenumbered = this.#recentIds?.has(id) === false && number !== undefined && stream.hasSeen(number);
     const isAsked = envelope.ack?.request === true;
     const header = { number: isRenumbered ? undefined : number, id, corr, isAsked, bytes };
-    const { verdict, deliver } = stream.receive(header, envelope, this.#session.now());
+    const { verdict, deliver } = stream.receive(header, envelope, session.now());
     if (verdict !== "outside") this.#recentIds?.add(id);
     if (verdict === "repeat") return this.#context.metrics.repeated(identity.tenant, "in", 1);
     // Not acked: it comes again when there is room for it.
     if (verdict === "outside") return this.#handleBeyondWindow();
     for (const { tag, item } of deliver) {
-      if (this.#session.isEnded) return;
+      if (session.isEnded) return;
       this.#handleDelivered({ type: item === envelope ? type : this.#canonicalType(item), envelope: item, tag });
     }
+  }
+
+  /** The first numbered work frame shows what a worker with protocol 1 is; the row of the worker remembers it. */
+  #decideDialect(envelope: Envelope): void {
+    const dialect = dialectOfNumber(envelope);
+    if (dialect === null) return;
+    this.#session.changeDialect(dialect);
+    if (dialect === "first") this.#recentIds = new RecentIds();
+    // Before the join is stored there is nothing to change: then the description follows it.
+    if (this.#session.phase === "live") postDescription(this.#session, noTag);
   }
 
   /**
@@ -204,11 +225,6 @@ export class InboundFrames {
 
   #handleDelivered(frame: InboundWorkFrame): void {
     const session = this.#session;
-    if (session.phase === "describing") {
-      const why = handleInventory(session, frame);
-      if (why !== null) this.#handleInvalid(frame, why);
-      return;
-    }
     if (frame.tag.number === null && session.hasTooManyUnanswered("frames without a number")) return;
     const parsed = parseWorkFrame(session.origin, frame.type, frame.envelope, frame.tag.bytes);
     if (parsed instanceof Fault) this.#handleInvalid(frame, parsed);

@@ -191,7 +191,9 @@ describe("calls into a chain", () => {
       answerTo(session, { request: "next-4", result: null, error: { code: "next_failed", message: "it threw" } }),
     );
 
-    expect((await worker.nextFrame("biz.exec.next.response")).payload).toMatchObject({ error: { code: "E.FRAME.TOO_LARGE" } });
+    const first = await worker.nextFrame("biz.exec.next.response");
+    expect(first.payload).toMatchObject({ error: { code: "E.FRAME.TOO_LARGE" } });
+    worker.sendFrame("control.ack", { ok: true, for: first.id }, { ack: { for: first.id } });
     const second = (await worker.nextFrame("biz.exec.next.response")).payload;
     expect(second).toMatchObject({ requestId: "next-4", error: { code: "next_failed", message: "it threw" } });
     expect(second).not.toHaveProperty("result");

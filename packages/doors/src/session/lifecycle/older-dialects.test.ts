@@ -33,6 +33,13 @@ describe("a worker of the first generation", () => {
     return { worker, session: String(accept.payload["session_id"]) };
   };
 
+  /** Shows by a numbered frame which generation it is; the frame takes number 1. */
+  const decide = async ({ worker }: { worker: FakeWorker }): Promise<void> => {
+    worker.sendWorkFrame("ext.vendor.demo.ready", {});
+    expect((await fixture.engine.nextCommand("worker.describe")).about.dialect).toBe("first");
+    await worker.nextFrame("control.ack");
+  };
+
   it("[D27] a first-generation worker may repeat handshake and register until they are acked: nothing is done twice", async () => {
     const { engine } = fixture;
     engine.holdAnswers("worker.join");
@@ -81,7 +88,9 @@ describe("a worker of the first generation", () => {
 
   it("[D27] a first-generation worker gets neither cancel nor undrain, and a dispatch that was taken back is resent as a filler", async () => {
     const { engine, environment } = fixture;
-    const { worker, session } = await open();
+    const opened = await open();
+    await decide(opened);
+    const { worker, session } = opened;
     engine.emitEffects(sampleDispatch(session, task, 7), sampleDispatch(session, `${run}.1`, 8));
     await worker.nextFrame("biz.exec.dispatch");
     await worker.nextFrame("biz.exec.dispatch");
@@ -96,7 +105,7 @@ describe("a worker of the first generation", () => {
 
     expect(filler).toMatchObject({ session_seq: 1, payload: {} });
     expect(repeat).toMatchObject({ session_seq: 2, seq: 2, id: `${run}.1#8` });
-    const types = worker.frames.map((frame) => frame.type).slice(3);
+    const types = worker.frames.map((frame) => frame.type).slice(4);
     expect(types.sort()).toEqual([...Array.from({ length: 3 }, () => "biz.exec.dispatch"), "ext.vendor.astraflow.void"]);
     worker.sendFrame("control.ack", { ok: true, ack_seq: 2, ack_bitmap: 0, recv_window: 64 });
     expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: `${run}.1`, fence: 8 }]);
@@ -195,12 +204,14 @@ describe("a worker of the first generation", () => {
 
     for (const fence of [7, 8])
       expect(await engine.nextCommand("task.error")).toMatchObject({ fence, code: "E.FRAME.TOO_LARGE" });
+    await decide({ worker });
     engine.emitEffects(sampleDispatch(session, `${run}.2`, 9));
     expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ session_seq: 1 });
   });
 
   it("[D27] a first-generation worker is reset when it adds a field to a heartbeat, and when it has no session after 15 s", async () => {
     const { worker } = await open();
+    await decide({ worker });
     worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, extra: "fine" });
     expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.FRAME.INVALID" });
 

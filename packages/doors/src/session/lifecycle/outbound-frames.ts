@@ -199,9 +199,12 @@ const attemptKey = ({ task, fence }: AttemptRef): string => `${task}#${fence}`;
 const isDispatchOf = (send: OutboundItem["send"], { task, fence }: AttemptRef): boolean =>
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
+export const frameBytesMaxOf = (dialect: Dialect): number =>
+  dialect === "v2" ? limits.frameBytesMax : limits.legacyFrameBytesMax;
+
 /** The libraries of older workers close the socket above 1 MiB, ours above 16 MiB; 16 KiB of that are left for the rest of the frame. */
 function isTooLarge(dialect: Dialect, body: string, otherFields: string): boolean {
-  const bytesMax = (dialect === "v2" ? limits.frameBytesMax : limits.legacyFrameBytesMax) - 16 * 1024;
+  const bytesMax = frameBytesMaxOf(dialect) - 16 * 1024;
   const chars = body.length + otherFields.length;
   return chars > bytesMax || (chars > bytesMax / 3 && Buffer.byteLength(body) + Buffer.byteLength(otherFields) > bytesMax);
 }

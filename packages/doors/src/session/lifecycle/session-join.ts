@@ -1,12 +1,13 @@
 // Joins a session to the engine, and again after a resume: the command, its answer, the accept frame and the session token.
 
 import type { AnswerBody, AttemptRef, FaultData, JoinWorkerCommand } from "@astraflow/engine";
-import { fault, type SessionAcceptPayload } from "@astraflow/protocol";
+import { type Dialect, fault, type SessionAcceptPayload } from "@astraflow/protocol";
 import type { LostResource } from "@astraflow/services";
 import type { DeliveryTag } from "@astraflow/session";
 import type { IssuedSessionToken } from "../../auth/worker-session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
+import { noTag } from "../frames/work-frames.ts";
 import type { Session } from "./session.ts";
 
 type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
@@ -23,10 +24,11 @@ export class JoinProgress {
   lastSeen: number | null = null;
   /** Frames that are acknowledged once the engine has stored the join. */
   readonly tagsToSettle: DeliveryTag[] = [];
+  /** The dialect that the last join named; the worker may have shown it only since. */
+  dialect: Dialect | null = null;
   attempts = 0;
   /** The attempt whose answer counts; null where none does. A resume makes the answer to the one before worthless. */
   pendingAttempt: number | null = null;
-  inventoryDeadline = Number.POSITIVE_INFINITY;
   retryAt = Number.POSITIVE_INFINITY;
   renewTokenAt = Number.POSITIVE_INFINITY;
 
@@ -37,12 +39,11 @@ export class JoinProgress {
   }
 }
 
-/** The worker has described itself completely, or its time for that is up. */
+/** Capabilities suffice: what the worker has installed and runs may follow. */
 export function startJoin(session: Session): void {
   const why = session.registration.sizeFault(session.identity);
   if (why !== null) return session.reset(why);
-  session.join.inventoryDeadline = Number.POSITIVE_INFINITY;
-  session.markJoining();
+  session.beginJoin();
   postJoin(session, session.registration.buildJoin(session.identity, session.id));
 }
 
@@ -62,6 +63,7 @@ function postJoin(session: Session, command: JoinWorkerCommand): void {
   const { join } = session;
   join.attempts += 1;
   join.retryAt = Number.POSITIVE_INFINITY;
+  join.dialect = session.identity.dialect;
   const attempt = join.attempts;
   join.pendingAttempt = attempt;
   session.post(command, (body, why) => {
@@ -96,6 +98,7 @@ function completeJoin(session: Session, connection: SessionConnection, body: Joi
   sendOpening(session, connection, body, false);
   const { dialect } = session.identity;
   session.log("info", "session.open", { epoch: body.epoch, dialect, features: [...registration.features] });
+  if (join.dialect !== dialect) postDescription(session, noTag);
   reconcileResources(session);
   connection.replayBuffered();
 }
@@ -152,7 +155,7 @@ function sendAccept(session: Session, connection: SessionConnection, isResumed: 
   const { thumbprint } = authenticated;
   const token = context.authenticator.issueSessionToken({ sid: id, wid, tenant, dialect, thumbprint });
   const { clock } = context.environment;
-  const canRenew = dialect === "v2" && session.registration.features.has("renew");
+  const canRenew = session.registration.features.has("renew");
   join.jti = token.jti;
   join.renewTokenAt = canRenew ? clock.monotonic() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
   connection.send(writer.encodeAccept(buildAccept(session, answer, token, isResumed)));
@@ -160,8 +163,7 @@ function sendAccept(session: Session, connection: SessionConnection, isResumed: 
 
 export function checkJoinTimers(session: Session, now: number): void {
   const { phase, connection, join, registration, identity, id } = session;
-  if (phase === "describing" && now >= join.inventoryDeadline) startJoin(session);
-  else if (phase === "joining" && now >= join.retryAt) postJoin(session, registration.buildJoin(identity, id));
+  if (phase === "joining" && now >= join.retryAt) postJoin(session, registration.buildJoin(identity, id));
   else if (phase === "live" && connection !== null && now >= join.renewTokenAt) sendAccept(session, connection, true);
 }
 
@@ -189,4 +191,19 @@ function reportLost(session: Session, present: ReadonlySet<string>, missing: rea
   session.log("info", "session.resources.lost", { count: lost.length });
   for (const { resource, seenAt } of lost)
     session.notify({ type: "resource.removed", ...session.sender, resource, reason: "lost", seenAt });
+}
+
+/** The frame is acknowledged once the engine has stored the description. */
+export function postDescription(session: Session, tag: DeliveryTag): void {
+  if (session.hasTooManyUnanswered("descriptions")) return;
+  const why = session.registration.sizeFault(session.identity);
+  if (why !== null) return session.reset(why);
+  session.countUnanswered(tag, 1);
+  session.post(session.registration.buildDescribe(session.identity, session.origin), (_body, refusal) => {
+    session.countUnanswered(tag, -1);
+    if (session.isEnded) return;
+    if (refusal === null) return session.stream.settle(tag);
+    session.context.metrics.refused(session.identity.tenant, refusal.code);
+    session.resetWithFault(refusal);
+  });
 }

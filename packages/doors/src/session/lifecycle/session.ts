@@ -2,7 +2,15 @@
 // Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
 import type { Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
-import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
+import {
+  type Dialect,
+  type Envelope,
+  Fault,
+  type FramePayloads,
+  fault,
+  faultCodes,
+  limits as wireLimits,
+} from "@astraflow/protocol";
 import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
 import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
@@ -23,8 +31,8 @@ import { checkJoinTimers, JoinProgress } from "./session-join.ts";
 export class Session implements ConnectionOwner {
   readonly id: string;
   readonly context: SessionContext;
-  readonly identity: HandshakeIdentity;
-  readonly origin: CommandOrigin;
+  identity: HandshakeIdentity;
+  origin: CommandOrigin;
   /** The fields that every command of this session begins with. */
   readonly sender: ReturnType<typeof senderOf>;
   readonly stream: ReliableStream<OutboundItem, Envelope>;
@@ -32,10 +40,10 @@ export class Session implements ConnectionOwner {
   readonly chainAttempts = new MiddlewareAttempts();
   readonly outbound: OutboundFrames;
   readonly join = new JoinProgress();
-  readonly windows: { readonly send: number; readonly recv: number };
-  readonly framePeer: FramePeer;
+  windows: { readonly send: number; readonly recv: number };
+  framePeer: FramePeer;
   registration: Registration;
-  phase: SessionPhase = "describing";
+  phase: SessionPhase = "joining";
   /** Null while the session is detached, and once it has ended. */
   connection: SessionConnection | null;
   /** Frames that the engine has not answered: their bytes, the heartbeats, and others that no window limits. */
@@ -68,18 +76,17 @@ export class Session implements ConnectionOwner {
     this.id = context.environment.ids.next();
     this.origin = { tenant, worker, session: this.id, dialect };
     this.sender = senderOf(this.origin);
-    const rules = dialectRules[dialect];
     const sizes = windowSizesFor(context, tenant, registration.features.has("wide"));
-    this.windows = { send: Math.min(sizes.send, rules.framesMax), recv: Math.min(sizes.recv, rules.framesMax) };
-    this.stream = new ReliableStream(rules, {
-      sendFrames: this.windows.send,
+    this.windows = clampWindows(sizes, dialect);
+    this.stream = new ReliableStream(dialectRules[dialect], {
+      sendFrames: sizes.send,
       sendBytes: context.limits.windowBytes,
-      recvFrames: this.windows.recv,
+      recvFrames: sizes.recv,
       recvBytes: context.limits.windowBytes,
-      batchMax: registration.features.has("batch") && dialect === "v2" ? wireLimits.batchItemsMax : 1,
+      batchMax: registration.features.has("batch") ? wireLimits.batchItemsMax : 1,
       batchBytesMax: wireLimits.resultInlineBytesMax,
     });
-    this.outbound = new OutboundFrames(this.stream, writer, dialect === "v2" ? registration.features : new Set());
+    this.outbound = new OutboundFrames(this.stream, writer, registration.features);
     this.framePeer = { dialect, tenant, instance, workerName: displayInfo.name, session: this.id };
     writer.peer = this.framePeer;
     this.inbound = new InboundFrames(this);
@@ -157,8 +164,7 @@ export class Session implements ConnectionOwner {
   // ---- phases
 
   /** The engine may dispatch in the very turn of the join: from now on its effects must find the session. */
-  markJoining(): void {
-    this.setPhase("joining");
+  beginJoin(): void {
     this.context.registry.add(this);
     this.isJoinedToEngine = true;
   }
@@ -232,7 +238,7 @@ export class Session implements ConnectionOwner {
     this.context.metrics.reset(this.identity.tenant, why.code);
     this.end(why.message);
     this.connection = null;
-    connection?.sendAndClose(
+    connection?.sendReset(
       this.writer.encodeRefusal(faultCodes[why.code].frame, why.message, { corr: about?.id, retryAfterMs }),
       why.message,
     );
@@ -247,6 +253,19 @@ export class Session implements ConnectionOwner {
   recheckCredentials(): void {
     if (!this.isEnded && !this.context.authenticator.isStillValid(this.identity.authenticated))
       this.reset(invalidCredentialFault());
+  }
+
+  /** A worker with protocol 1 has shown its dialect. Numbers, acks and the form of frames follow it from here on. */
+  changeDialect(dialect: "first" | "basic"): void {
+    const { tenant } = this.identity;
+    this.identity = { ...this.identity, dialect };
+    this.origin = { ...this.origin, dialect };
+    this.framePeer = { ...this.framePeer, dialect };
+    this.windows = clampWindows(windowSizesFor(this.context, tenant, false), dialect);
+    this.stream.changeDialect(dialectRules[dialect]);
+    this.writer.changeDialect(this.framePeer);
+    this.connection?.bindTo(this.identity);
+    this.log("info", "session.dialect", { dialect });
   }
 
   // ---- what the worker reported
@@ -378,6 +397,11 @@ export class Session implements ConnectionOwner {
     this.phase = transition(sessionTransitions, this.phase, to);
   }
 }
+
+const clampWindows = ({ send, recv }: { readonly send: number; readonly recv: number }, dialect: Dialect) => {
+  const { framesMax } = dialectRules[dialect];
+  return { send: Math.min(send, framesMax), recv: Math.min(recv, framesMax) };
+};
 
 const ignoreAnswer: AnswerHandler = () => undefined;
 

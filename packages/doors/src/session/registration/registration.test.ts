@@ -14,6 +14,7 @@ const bound: HandshakeIdentity = {
   handshakeFrameId: "control.handshake-0",
   authenticated: { tenant: "default", user: "ann", credential: "ann", thumbprint: null },
   freshBootId: null,
+  isProcessUnknown: true,
 };
 const speaker = { tenant: "default", worker: "default/w-1", session: "s-1", dialect: "v2" } as const;
 const heavy = { readme: "y".repeat(4 * 1024 * 1024) };
@@ -22,7 +23,7 @@ const ackRequested = { ack: { request: true } };
 const registrationOf = (more: Record<string, unknown>): Registration => {
   const read = readPayload("v2", "control.register", registerPayload(more));
   if (read instanceof Fault) throw read;
-  return new Registration(read, null);
+  return new Registration(read, "v2", null);
 };
 
 describe("what is kept of a worker's introduction", () => {
@@ -33,7 +34,7 @@ describe("what is kept of a worker's introduction", () => {
       manifests: [{ name: "a", version: "1.0.0", manifest: heavy }],
     });
     if (read instanceof Fault) throw read;
-    const registration = new Registration(read, null);
+    const registration = new Registration(read, "v2", null);
     const [listed] = registration.buildJoin(bound, "s-1").about.packages;
     registration.replaceCatalog({
       packages: [{ name: "b", version: "2.0.0", status: "installed", manifest: heavy }],

@@ -3,10 +3,10 @@
 
 import type { AttemptRef, DescribeWorkerCommand, JoinWorkerCommand, WorkerDescription } from "@astraflow/engine";
 import {
+  type Dialect,
   type Fault,
   fault,
   type HeartbeatPayload,
-  type InventoryPayload,
   type PkgCatalogPayload,
   type RegisterPayload,
 } from "@astraflow/protocol";
@@ -27,27 +27,25 @@ interface PackageListing {
 const descriptionCharsMax = 256 * 1024;
 
 export class Registration {
+  /** Protocol extensions that may be used with this worker: what it announces in v2, nothing in other dialects. */
   readonly features: ReadonlySet<string>;
   private readonly capabilities: Omit<WorkerDescription, "packages" | "handlers" | "hostname" | "version" | "dialect">;
-  /** Otherwise a catalogue and an inventory frame follow. */
-  private readonly hasInventoryFields: boolean;
   private readonly registeredListing: PackageListing;
   /** Null until there is one. */
   catalog: PackageListing | null;
   /** Reported by a later heartbeat. */
   private heartbeatPackages: Packages | null = null;
   private reportedBootId: string | null;
-  /** Attempts that the worker runs; null once the engine knows them. */
+  /** Attempts that the worker runs; null where it cannot report them, and once the engine knows them. */
   private running: readonly AttemptRef[] | null;
-  private hasInventory = false;
   /** Null where the worker does not report resources, and once they were taken. */
   private reportedResources: readonly string[] | null;
 
   /** `before`: an earlier catalogue. */
-  constructor(register: RegisterPayload, before: PackageListing | null) {
+  constructor(register: RegisterPayload, dialect: Dialect, before: PackageListing | null) {
     const { capabilities, packages, manifests, running, boot_id, payload_types, resources } = register;
     const { concurrency, runtimes, features, pool, tags } = capabilities;
-    this.features = new Set(features);
+    this.features = new Set(dialect === "v2" ? features : []);
     this.capabilities = {
       slots: concurrency.max_parallel,
       ...(concurrency.per_node_limits !== undefined && { perNodeLimits: concurrency.per_node_limits }),
@@ -57,12 +55,13 @@ export class Registration {
       pool: pool ?? "default",
       tags: tags ?? {},
     };
-    this.hasInventoryFields = packages !== undefined || manifests !== undefined || running !== undefined || boot_id !== undefined;
     const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" })) ?? [];
     this.registeredListing = { packages: withoutExtraFields(listed), handlers: readHandlers(manifests ?? []) };
     this.catalog = before;
     this.reportedBootId = boot_id ?? null;
-    this.running = toAttempts(running ?? []);
+    // Who names neither its process nor its attempts cannot report them, and keeps what it has as workers of older dialects do.
+    const canReport = dialect === "v2" && (boot_id !== undefined || running !== undefined);
+    this.running = canReport ? toAttempts(running ?? []) : null;
     this.reportedResources = this.features.has("resources") ? (resources ?? null) : null;
   }
 
@@ -71,17 +70,6 @@ export class Registration {
     const { reportedResources } = this;
     this.reportedResources = null;
     return reportedResources;
-  }
-
-  recordInventory({ boot_id, running }: InventoryPayload): void {
-    this.hasInventory = true;
-    this.reportedBootId = boot_id ?? this.reportedBootId;
-    this.running = toAttempts(running);
-  }
-
-  /** The older dialects have no further frames for it. */
-  isComplete({ dialect }: HandshakeIdentity): boolean {
-    return this.hasInventoryFields || dialect !== "v2" || (this.catalog !== null && this.hasInventory);
   }
 
   /** Without a boot id the instance takes its place, and the reported inventory alone shows what survived a restart. */
@@ -96,10 +84,9 @@ export class Registration {
       : fault("E.FRAME.TOO_LARGE", `the worker description exceeds ${descriptionCharsMax} characters (manifests not counted)`);
   }
 
-  /** A missing inventory counts as empty; the older dialects cannot report one. */
   buildJoin(identity: HandshakeIdentity, session: string): JoinWorkerCommand {
-    const running = identity.dialect === "v2" ? (this.running ?? []) : null;
-    return { ...this.joinFields(identity, session), running };
+    const mayBeNewProcess = this.running === null && this.reportedBootId === null && identity.isProcessUnknown;
+    return { ...this.joinFields(identity, session), running: this.running, ...(mayBeNewProcess && { mayBeNewProcess }) };
   }
 
   /** The same session on a new socket: the engine knows what it runs. */
@@ -141,6 +128,8 @@ export class Registration {
     const { handlers } = this.catalog ?? this.registeredListing;
     return {
       ...this.capabilities,
+      // Until the worker has shown its dialect it gets one task at a time.
+      ...(dialect === "undecided" && { slots: 1 }),
       packages: this.currentPackages(),
       hostname: displayInfo.hostname,
       version: displayInfo.version,

@@ -4,7 +4,7 @@ import { type Dialect, detectDialect, type Envelope, Fault, fault } from "@astra
 import type { ServiceEnvironment } from "@astraflow/services";
 import type { PeerCertificate } from "../../auth/certificates.ts";
 import type { AuthenticatedWorker, WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
-import type { RestartDetector } from "../frames/older-dialects.ts";
+import { hasFrameCounter, type RestartDetector } from "../frames/older-dialects.ts";
 import { readFramePayload } from "../frames/work-frames.ts";
 
 /** The worker that a connection is bound to from its handshake on. */
@@ -20,6 +20,8 @@ export interface HandshakeIdentity {
   readonly authenticated: AuthenticatedWorker;
   /** For dialects without a boot id: a fresh one when the frame shows a new process, else null. */
   readonly freshBootId: string | null;
+  /** Nothing in the handshake tells a new process from the one before. */
+  readonly isProcessUnknown: boolean;
 }
 
 export function authenticateHandshake(
@@ -48,7 +50,8 @@ export function authenticateHandshake(
   if (sender.role !== "worker" || sender.id !== instance)
     return fault("E.SESSION.TENANT_MISMATCH", "sender must be the worker that the handshake names");
   const worker = `${tenant}/${instance}`;
-  const isNewProcess = dialect !== "v2" && context.restartDetector.isRestart(worker, first.id);
+  const isNewProcess = dialect !== "v2" && context.restartDetector.isRestart(worker, first);
+  const isProcessUnknown = dialect === "v2" || !hasFrameCounter(first);
   return {
     tenant,
     instance,
@@ -58,5 +61,6 @@ export function authenticateHandshake(
     handshakeFrameId: first.id,
     authenticated,
     freshBootId: isNewProcess ? context.environment.ids.next() : null,
+    isProcessUnknown,
   };
 }

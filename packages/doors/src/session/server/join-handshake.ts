@@ -95,7 +95,7 @@ export class JoinHandshake implements ConnectionOwner {
     const rules = dialectRules[dialect];
     const { recv } = windowSizesFor(this.#context, tenant, false);
     const window = { ack_seq: rules.firstNumber - 1, ack_bitmap: 0, recv_window: Math.min(recv, rules.framesMax) };
-    this.#connection.send(this.#writer.encodeAck({ ok: true, for: handshakeFrameId, ...(rules.isNumbered && window) }));
+    this.#connection.send(this.#writer.encodeAck({ ok: true, for: handshakeFrameId, ...(rules.isWindowAcked && window) }));
   }
 
   #handleBeforeSession(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
@@ -120,20 +120,14 @@ export class JoinHandshake implements ConnectionOwner {
   #handleRegister(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
     const register = readFramePayload(identity, "control.register", envelope);
     if (register instanceof Fault) return this.reset(register, envelope);
-    const registration = new Registration(register, null);
+    const registration = new Registration(register, identity.dialect, null);
     const session = new Session(this.#context, identity, registration, this.#writer, this.#connection);
     this.#connection.attach(session);
     session.join.registerFrameId = envelope.id;
     session.recordManifests(register.manifests ?? []);
     session.prefetchRequirements(register.packages ?? []);
-    const tag = controlFrameTag(envelope, bytes);
-    if (registration.isComplete(identity)) {
-      session.join.tagsToSettle.push(tag);
-      return startJoin(session);
-    }
-    // Acknowledged as received, or the worker would not send the rest; the accept follows once the join is stored.
-    session.stream.settle(tag);
-    session.join.inventoryDeadline = this.#deadlineIn(this.#context.limits.inventoryTimeoutMs);
+    session.join.tagsToSettle.push(controlFrameTag(envelope, bytes));
+    startJoin(session);
   }
 
   // ---- resume
@@ -177,7 +171,7 @@ export class JoinHandshake implements ConnectionOwner {
     this.#context.metrics.reset(identity?.tenant ?? "unknown", why.code);
     this.#context.environment.log({ level: "warn", event: "session.reset", ...names, code: why.code, reason: why.message });
     const text = this.#writer.encodeRefusal(faultCodes[why.code].frame, why.message, { corr: about?.id });
-    this.#connection.sendAndClose(text, why.message);
+    this.#connection.sendReset(text, why.message);
   }
 
   abort(problem: unknown): void {
@@ -237,9 +231,10 @@ function findResumableSession(
   if ((claims.cnf ?? null) !== (certificate?.thumbprint ?? null)) return invalidSessionTokenFault();
   // Looked up by the token, never by the frame: nobody can ask about a worker that is not their own.
   const { tenant, wid, sid, dialect } = claims;
-  const canResume = limits.resumeTimeoutMs > 0 && dialect === "v2";
+  const canResume = limits.resumeTimeoutMs > 0 && dialect !== "v1" && dialect !== "first";
   const session = canResume ? (registry.findByWorker(`${tenant}/${wid}`) ?? registry.findById(sid)) : undefined;
-  if (session?.identity.dialect !== "v2")
+  // A token of an undecided worker says nothing more: its session knows what the worker has shown since.
+  if (session === undefined || !dialectRules[session.identity.dialect].canResume)
     return fault("E.SESSION.UNKNOWN", "no such session can be resumed here; send a new handshake");
   const why = resumeFault(first, resume, claims, session);
   if (why !== null) return why;

@@ -94,7 +94,7 @@ describe("a storm of handshakes", () => {
         authenticator,
         environment,
         metrics: createMetricsRegistry(),
-        limits,
+        limits: { resetCloseDelayMs: 0, ...limits },
       }),
     };
   };

@@ -25,7 +25,7 @@ describe("one exchange in full with a worker of the first generation", () => {
       id: expect.any(String),
       ts: expect.any(String),
       ack: { for: "control.handshake-0" },
-      payload: { ok: true, for: "control.handshake-0", ack_seq: 0, ack_bitmap: 0, recv_window: 53 },
+      payload: { ok: true, for: "control.handshake-0" },
     });
     worker.sendFrame(
       "control.register",
@@ -33,7 +33,11 @@ describe("one exchange in full with a worker of the first generation", () => {
       ackRequested,
     );
     const join = await engine.nextCommand("worker.join");
-    expect(join).toMatchObject({ boot: expect.stringContaining("name-"), running: null, about: { slots: 1, dialect: "first" } });
+    expect(join).toMatchObject({
+      boot: expect.stringContaining("name-"),
+      running: null,
+      about: { slots: 1, dialect: "undecided" },
+    });
     expect(await worker.nextFrame("control.ack")).toMatchObject({ ack: { for: "control.register-1" }, payload: { ok: true } });
     expect((await worker.nextFrame("control.session.accept")).payload).toEqual({
       session_id: join.session,
@@ -50,9 +54,8 @@ describe("one exchange in full with a worker of the first generation", () => {
       id: "r.0#7",
       ts: expect.any(String),
       corr: "r.0",
-      // This run is older than the process: its count is not known, and never below the fence.
-      seq: 7,
-      session_seq: 1,
+      // Until the worker has numbered a frame it may be one built from the specification, which numbers by `seq` from 0.
+      seq: 0,
       ack: { request: true },
       payload: {
         run_id: "r",
@@ -69,8 +72,8 @@ describe("one exchange in full with a worker of the first generation", () => {
     });
     worker.sendFrame(
       "control.ack",
-      { ok: true, for: "r.0#7", ack_seq: 1, ack_bitmap: 0, recv_window: 64 },
-      { corr: "r.0", seq: 7, ack: { for: "r.0#7" } },
+      { ok: true, for: "r.0#7", ack_seq: 0, ack_bitmap: 0, recv_window: 64 },
+      { corr: "r.0", seq: 0, ack: { for: "r.0#7" } },
     );
     expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
 
@@ -86,6 +89,7 @@ describe("one exchange in full with a worker of the first generation", () => {
       },
       { corr: "r.0", ack: undefined },
     );
+    expect((await engine.nextCommand("worker.describe")).about).toMatchObject({ slots: 1, dialect: "first" });
     expect(await engine.nextCommand("task.feedback")).toMatchObject({ task: "r.0", fence: null });
     const feedbackAck = await worker.nextFrame("control.ack");
     expect(feedbackAck.payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 53 });
@@ -101,13 +105,17 @@ describe("one exchange in full with a worker of the first generation", () => {
         duration_ms: 3,
         metadata: { concurrency_key: "r:r.0", constraints: {} },
       },
-      { corr: "r.0#7", seq: 7 },
+      { corr: "r.0#7", seq: 0 },
     );
     expect(await engine.nextCommand("task.result")).toMatchObject({ task: "r.0", fence: 7, status: "succeeded", durationMs: 3 });
     expect(await worker.nextFrame("control.ack")).toMatchObject({
       ack: { for: done },
       payload: { ok: true, for: done, ack_seq: 2, ack_bitmap: 0, recv_window: 53 },
     });
+
+    engine.emitEffects(sampleDispatch(join.session, "r.1", 9));
+    // This run is older than the process: its count is not known, and never below the fence.
+    expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ id: "r.1#9", seq: 9, session_seq: 1 });
 
     worker.socket.terminate();
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ session: join.session });

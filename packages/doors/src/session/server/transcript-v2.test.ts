@@ -28,7 +28,7 @@ describe("the exchange of protocol 2 in the order of its description", () => {
       payload: { ok: true, for: greeting, ack_seq: -1, ack_bitmap: 0, recv_window: 64 },
     });
 
-    // 3, 4: what the worker has and runs follows in two frames of its own, the first under number 0.
+    // 3, 4: what the worker has and runs follows in two frames of its own after the accept, the first under number 0.
     const introduction = worker.sendFrame(
       "control.register",
       {
@@ -43,17 +43,12 @@ describe("the exchange of protocol 2 in the order of its description", () => {
       ack: { for: introduction },
       payload: { ok: true, for: introduction },
     });
-    worker.sendWorkFrame("biz.pkg.catalog", {
-      packages: [{ name: "demo", version: "1.0.0", status: "installed", manifest: {} }],
-    });
-    worker.sendWorkFrame("biz.exec.inventory", { boot_id: "boot-1", running: [] });
     const join = await engine.nextCommand("worker.join");
     expect(join).toMatchObject({
-      boot: "boot-1",
-      running: [],
+      boot: "w-1",
+      running: null,
       about: { features: ["fence"], payloadTypes: ["biz.exec.dispatch"] },
     });
-    expect((await worker.nextFrame("control.ack")).payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 64 });
 
     // 5
     expect(await worker.nextFrame("control.session.accept")).toEqual({
@@ -76,6 +71,15 @@ describe("the exchange of protocol 2 in the order of its description", () => {
         features: ["fence"],
       },
     });
+
+    worker.sendWorkFrame("biz.pkg.catalog", {
+      packages: [{ name: "demo", version: "1.0.0", status: "installed", manifest: {} }],
+    });
+    expect((await engine.nextCommand("worker.describe")).about.packages).toHaveLength(1);
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 0 });
+    worker.sendWorkFrame("biz.exec.inventory", { running: [] });
+    expect((await engine.nextCommand("worker.beat")).held).toEqual([]);
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 1 });
 
     // 6
     worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } });
