@@ -22,6 +22,17 @@ describe("sessions under faults", () => {
   );
 
   it(
+    "[X80] a campaign with workers of all four dialects side by side finds no violation, and sessions by seq are resumed in it",
+    async () => {
+      const report = await runCampaign({ from: 1, to: 60, profile: "dialects" });
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.sometimes["session: resumed"]).toBeGreaterThan(20);
+    },
+    hour,
+  );
+
+  it(
     "[X57] a campaign in which every resume is refused finds no violation: a reset is always enough",
     async () => {
       const report = await runCampaign({ ...range, to: 40, isResumeRefused: true });

@@ -41,7 +41,7 @@ export class CheckerRunner {
   readonly #requestedRuns = new RequestedRuns();
   readonly #projection = new LogProjection(this.#requestedRuns);
   readonly #mergedLog = new MergedLog();
-  readonly #frameReader = new FrameReader();
+  readonly #frameReader = new FrameReader((worker) => this.#world.workerSpecOf(worker)?.dialect === "first");
   readonly #openCalls = new Map<number, ApiExchange["call"]>();
   readonly #openTurns = new Map<string, ObservedFact[]>();
   readonly #checkers: readonly ActiveChecker[];

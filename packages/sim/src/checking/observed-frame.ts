@@ -68,19 +68,32 @@ interface SocketSessionKeys {
  * followed over all of them: a socket belongs to the session that its worker asked to resume, or that the scheduler accepted on it.
  */
 export class FrameReader {
+  readonly #isFirstGeneration: (worker: string) => boolean;
   readonly #parsedFrames = new Map<number, ParsedFrame>();
   readonly #sessionKeys = new Map<string, SocketSessionKeys>();
+
+  /** Workers of the first generation number by `session_seq` alone; what has none is no numbered frame to them. */
+  constructor(isFirstGeneration: (worker: string) => boolean = () => false) {
+    this.#isFirstGeneration = isFirstGeneration;
+  }
 
   read(observation: FrameObservation & ObservationStamp): ObservedFrame {
     const { connection, frame, event } = observation;
     const keys = getOrCreate(this.#sessionKeys, connection, () => ({ fromWorker: connection, fromScheduler: connection }));
-    const parsed = getOrCreate(this.#parsedFrames, frame, () => parseFrame(observation, keys));
+    const parsed = getOrCreate(this.#parsedFrames, frame, () => {
+      const { tenant, instance } = observation;
+      return parseFrame(observation, keys, this.#isFirstGeneration(`${tenant}/${instance}`));
+    });
     if (event === "delivered" && parsed.type === "control.session.accept") keys.fromWorker = String(parsed.payload["session_id"]);
     return { ...observation, ...parsed };
   }
 }
 
-function parseFrame({ text, tenant, instance, toward }: FrameObservation, keys: SocketSessionKeys): ParsedFrame {
+function parseFrame(
+  { text, tenant, instance, toward }: FrameObservation,
+  keys: SocketSessionKeys,
+  isFirstGeneration: boolean,
+): ParsedFrame {
   const envelope = asObject(JSON.parse(text));
   const id = String(envelope["id"]);
   const written = String(envelope["type"]);
@@ -90,7 +103,7 @@ function parseFrame({ text, tenant, instance, toward }: FrameObservation, keys: 
     workerKey: `${tenant}/${instance}`,
     type,
     id,
-    seq: sequenceNumberOf(written, envelope),
+    seq: sequenceNumberOf(written, envelope, isFirstGeneration),
     sessionKey: sessionKeyOf(toward, type, payload, keys),
     payload,
     dispatches: dispatchesIn(type, payload, id),
@@ -125,10 +138,10 @@ const v1FrameTypes: Readonly<Record<string, string>> = {
 };
 
 /** The oldest dialect has no transport numbers; the first generation keeps `seq` for runs and numbers its frames under another name. */
-function sequenceNumberOf(type: string, envelope: JsonPayload): number | null {
+function sequenceNumberOf(type: string, envelope: JsonPayload, isFirstGeneration: boolean): number | null {
   const { session_seq: first, seq } = envelope;
   if (typeof first === "number") return first;
-  return typeof seq === "number" && /^(biz|ext)\./.test(type) && typeof first === "undefined" ? seq : null;
+  return typeof seq === "number" && /^(biz|ext)\./.test(type) && !isFirstGeneration ? seq : null;
 }
 
 /** `dispatch`: the id of a dispatch. It holds the fence where a dialect has no fences, and the answers to it name that id. */

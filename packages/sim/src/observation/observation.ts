@@ -41,8 +41,8 @@ export interface SimulatedWorkerSpec extends Omit<SimulatedWorkerIdentity, "boot
   readonly perNodeLimits?: Readonly<Record<string, number>>;
   /** Its outbox is on a disk; without one a killed process loses results that were not acked. */
   readonly hasDisk: boolean;
-  /** A worker of an older dialect: no fences, no inventory, no stop, no outbox. */
-  readonly dialect?: "first" | "v1";
+  /** A worker that is not of our making: no fences, no inventory, no stop, no outbox on a disk. */
+  readonly dialect?: "first" | "v1" | "basic";
 }
 
 /** The times that were promised, in true milliseconds. */

@@ -163,6 +163,7 @@ export const profiles = {
   crashes: ["processes"],
   network: ["network", "api", "session", "wire"],
   session: ["network", "processes", "session", "wire"],
+  dialects: ["network", "processes", "session"],
   store: ["store"],
   clocks: ["clocks"],
   disk: ["disk", "processes"],
@@ -192,7 +193,7 @@ export function generateFaultSchedule(
   const young = random.fork("young");
   const late = random.fork("late");
   const events =
-    profile === "session"
+    profile === "session" || profile === "dialects"
       ? [...draw(random.fork("session"), () => true, 40), ...draw(young, isYoung, 30)]
       : [
           ...draw(random, (group) => !isYoung(group) && !isLate(group), 40),

@@ -37,7 +37,7 @@ export function generateWorldPlan(
 ): WorldPlan {
   const random = new SeededRandom(`world ${seed}`);
   const sizes = worldSizes[profile as keyof typeof worldSizes] ?? worldSizes.default;
-  const shape = random.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
+  const shape = random.fork(ownShapes.has(profile) ? `${profile} shape` : "shape");
   const schedulers = numberedNames("s", Number(shape.pickWeighted(sizes.schedulers)));
   const tenants = numberedNames("t", Number(shape.pickWeighted(sizes.tenants)));
   // In some worlds of workflows nothing goes wrong and nobody interferes: there it is known what must come out.
@@ -108,6 +108,13 @@ const worldSizes = {
     workers: { 1: 4, 2: 4, 3: 2 },
     slots: { 1: 2, 4: 3, 16: 3 },
   },
+  /** One worker of every dialect at least, side by side. */
+  dialects: {
+    schedulers: { 1: 4, 2: 2 },
+    tenants: { 1: 1 },
+    workers: { 4: 3, 5: 2, 7: 1 },
+    slots: { 1: 2, 2: 3, 4: 2 },
+  },
   /** Few machines, so that chains and containers meet workers that are full. */
   workflow: {
     schedulers: { 1: 4, 2: 3, 3: 1 },
@@ -116,6 +123,9 @@ const worldSizes = {
     slots: { 1: 4, 2: 3, 4: 2 },
   },
 } as const satisfies Partial<Record<FaultProfile, WorldSizeWeights>>;
+
+/** Profiles whose worlds have sizes of their own. */
+const ownShapes: ReadonlySet<string> = new Set(["session", "dialects", "workflow"]);
 
 const numberedNames = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 
@@ -150,13 +160,20 @@ function makeSomeWorkersLegacy(
   workers: SimulatedWorkerSpec[],
 ): SimulatedWorkerSpec[] {
   const share = random.pick([0.3, 1]);
+  if (profile === "dialects") return workers.map((worker, at) => withDialect(worker, everyDialect[at % everyDialect.length]));
   if (!random.chance(legacyWorkerShares[profile] ?? 0)) return workers;
   const oldest = random.fork("oldest");
   return workers.map((worker) => {
     if (!random.chance(share)) return worker;
-    return { ...worker, pool: null, hasDisk: false, dialect: oldest.chance(0.4) ? "v1" : "first" };
+    return withDialect(worker, oldest.pickWeighted({ v1: 3, first: 4, basic: 3 }));
   });
 }
+
+/** Undefined is our own. */
+const everyDialect = [undefined, "v1", "first", "basic"] as const;
+
+const withDialect = (worker: SimulatedWorkerSpec, dialect: SimulatedWorkerSpec["dialect"]): SimulatedWorkerSpec =>
+  dialect === undefined ? worker : { ...worker, pool: null, hasDisk: false, dialect };
 
 /** Faults and limits on one scale: a lease of half a minute would outlive most fault phase. */
 function generateEngineSettings(random: SeededRandom, scale: number): EngineSettings {
@@ -191,8 +208,8 @@ function generateSessionAndLinkSettings(
     doors: {
       handshakeTimeoutMs: 4_000 * scale,
       registerTimeoutMs: 4_000 * scale,
-      inventoryTimeoutMs: 1_500 * scale,
       pingMs: 2_500 * scale,
+      resetCloseDelayMs: 1_000 * scale,
       closeMs: 1_000 * scale,
       sweepMs: 500 * scale,
       retryAfterMs: 300 * scale,

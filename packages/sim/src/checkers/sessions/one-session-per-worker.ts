@@ -16,10 +16,13 @@ export class OneSessionPerWorker extends Checker {
   /** Sockets that a later one of the same scheduler has replaced. */
   readonly #over = new Map<string, { readonly by: string; readonly at: TrueTime }>();
   readonly #epochs = new Map<string, number>();
+  /** Sockets whose session was reset; they stay open until the worker has read that. */
+  readonly #reset = new Set<string>();
 
   override onSentToWorker(frame: ObservedFrame): void {
     const { type, worker, connection } = frame;
     if (type === "control.session.accept") this.#handleAccept(frame);
+    if (type === "control.reset") this.#reset.add(connection);
     const taken = this.#over.get(connection);
     // The order of frames to two sockets within one turn is not guaranteed.
     if (taken !== undefined && frame.at > taken.at && type !== "control.reset")
@@ -55,6 +58,7 @@ export class OneSessionPerWorker extends Checker {
   #isAlive({ connection, worker, scheduler, at }: ObservedFrame): boolean {
     return (
       this.world.isOpen(connection) &&
+      !this.#reset.has(connection) &&
       this.world.isRunning(worker) &&
       this.world.isRunning(scheduler) &&
       this.world.now - Math.max(at, this.world.disturbedAt) > acceptSettleMs

@@ -25,6 +25,11 @@ export class DeliveryLimitIsKept extends Checker {
       if (count.least > limit)
         return this.fail(`${where}: ${id} was granted ${count.least} times in a row, ${limit} allowed`, id);
     }
+    // A process that may be new counts as a delivery.
+    if (type === "task.rebound" && data["deliveries"] !== undefined) {
+      count.least++;
+      count.most++;
+    }
     if (type === "task.requeued") {
       if (data["code"] === "E.RUNNER.CANCELLED" || data["code"] === "E.CMD.CONCURRENCY_VIOLATION")
         count.least = Math.max(0, count.least - 1);

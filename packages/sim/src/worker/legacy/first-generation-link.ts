@@ -92,7 +92,9 @@ export class FirstGenerationLink extends LegacyLink {
       case "control.reset":
         return this.#handleReset();
       default:
-        return frame.session_seq === undefined ? undefined : this.#handleNumberedFrame(frame, frame.session_seq);
+        return frame.session_seq === undefined
+          ? this.#handleUnnumberedFrame(frame)
+          : this.#handleNumberedFrame(frame, frame.session_seq);
     }
   }
 
@@ -140,6 +142,12 @@ export class FirstGenerationLink extends LegacyLink {
     this.#isAccepted = false;
     const attempt = this.dialAttempts++;
     return attempt === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (attempt - 1)) * (0.8 + 0.4 * this.options.random.random());
+  }
+
+  /** Legal, as long as the scheduler has not seen a number: it passes the window and is acked by its id. */
+  #handleUnnumberedFrame(frame: LegacyFrame): void {
+    if (frame.ack?.request === true) this.#sendAck(frame);
+    if (frame.type === "biz.exec.dispatch") this.options.onDispatch(frame);
   }
 
   #handleNumberedFrame(frame: LegacyFrame, number: number): void {
@@ -214,8 +222,7 @@ function findFieldProblem(where: string, value: unknown, fields: FrameFields | n
 }
 
 function findNumberProblem({ type, payload, session_seq: number }: LegacyFrame): string | null {
-  const isControl = type.startsWith("control.");
-  if (isControl === (number !== undefined)) return `${type} ${isControl ? "has" : "lacks"} a number`;
+  if (type.startsWith("control.") && number !== undefined) return `${type} has a number`;
   if (number !== undefined && number < 1) return `${type} has the number ${number}`;
   if (type !== "biz.exec.dispatch") return null;
   const { constraints } = payload;

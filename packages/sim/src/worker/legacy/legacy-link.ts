@@ -1,5 +1,5 @@
 // What the connections of all older workers have in common: dialling, pings, the envelope of a frame. A socket that does not open in time is
-// given up, and frames from an earlier socket are ignored. The dialects are in first-generation-link.ts and v1-link.ts.
+// given up, and frames from an earlier socket are ignored. The dialects are in first-generation-link.ts, v1-link.ts and basic-link.ts.
 
 import type { SimulatedConnection } from "../../network/simulated-connection.ts";
 import { createManifest, simPackage } from "../../plan/simulated-package.ts";
@@ -144,16 +144,25 @@ export abstract class LegacyLink {
     return this.options.heartbeatMs * (30 / 35 + (this.options.random.random() * 5) / 35);
   }
 
-  protected createFrame(type: string, payload: object, more: object, number: number | null = null): UnackedFrame {
+  protected nextFrameId(type: string): string {
+    return `${type}-${this.#frameCount++}`;
+  }
+
+  protected createFrame(
+    type: string,
+    payload: object,
+    more: object,
+    number: number | null = null,
+    id = this.nextFrameId(type),
+  ): UnackedFrame {
     const { identity, eventLoop } = this.options;
-    const id = `${type}-${this.#frameCount++}`;
     const ts = new Date(eventLoop.clock.wall()).toISOString();
     const sender = { role: "worker", id: identity.instance };
     const text = JSON.stringify({ type, id, ts, tenant: identity.tenant, sender, ...more, payload });
     return { text, id, number, sendCount: 0 };
   }
 
-  /** The part of a register that is the same in both dialects. */
+  /** The part of a register that is the same in all these dialects. */
   protected registerPayload(): { capabilities: object; packages: object[]; manifests: object[] } {
     const { slots, perNodeLimits, nodeTypes } = this.options.spec;
     const concurrency = { max_parallel: slots, ...(perNodeLimits !== undefined && { per_node_limits: perNodeLimits }) };

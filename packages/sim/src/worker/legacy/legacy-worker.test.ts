@@ -30,8 +30,8 @@ async function playWithLegacyWorkers(seed: number, schedule: Parameters<typeof p
 }
 
 /** A world of such workers only. */
-const seedWithDialect = (wanted: "first" | "v1"): number =>
-  Array.from({ length: 800 }, (_, at) => at + 1).find((one) =>
+const seedWithDialect = (wanted: "first" | "v1" | "basic"): number =>
+  Array.from({ length: 2_000 }, (_, at) => at + 1).find((one) =>
     generateWorldPlan(one, "session").workers.every(({ dialect }) => dialect === wanted),
   ) ?? 0;
 const seed = seedWithDialect("first");
@@ -42,19 +42,19 @@ describe("a worker of the first generation", () => {
     expect(readFrame({}, { send_window: 64 })).toBe("control.session.accept has send_window");
     expect(readFrame({ number: 1 })).toBe("the envelope has number");
     expect(readFrame({ session_seq: 1 })).toBe("control.session.accept has a number");
-    expect(readFrame({ type: "biz.exec.cancel" })).toBe("biz.exec.cancel lacks a number");
     expect(readFrame({ type: "biz.exec.cancel", session_seq: 0 })).toBe("biz.exec.cancel has the number 0");
     expect(readFrame({ type: "biz.exec.dispatch", session_seq: 1 })).toBe("biz.exec.dispatch lacks run_id");
   });
 
-  it("[X59] a first-generation worker gets dispatches numbered from 1 and delivers its results", async () => {
+  it("[X59] a first-generation worker gets its first dispatch without session_seq, later ones numbered from 1, and delivers its results", async () => {
     const { report, seen: observations, frames } = await playWithLegacyWorkers(seed, []);
 
     expect(report).toMatchObject({ hasConverged: true });
     expect(observations.filter(({ kind }) => kind === "broken")).toEqual([]);
     const dispatches = frames.filter(({ type }) => type === "biz.exec.dispatch") as { session_seq?: number; payload: object }[];
     expect(dispatches.length).toBeGreaterThan(0);
-    expect(dispatches[0]?.session_seq).toBe(1);
+    expect(dispatches[0]?.session_seq).toBeUndefined();
+    expect(dispatches.find((one) => one.session_seq !== undefined)?.session_seq).toBe(1);
     expect(dispatches.every(({ payload }) => !("fence" in payload))).toBe(true);
   });
 
@@ -94,5 +94,27 @@ describe("a worker of the oldest dialect", () => {
     expect(new Set(frames.filter(({ type }) => type === "handshake").map(({ connection }) => connection)).size).toBeGreaterThan(
       8,
     );
+  });
+});
+
+describe("a worker built from the specification alone", () => {
+  it("[X80] workers of the specification get work numbered by seq alone, resume by seq after a cut, and complete all runs", async () => {
+    const basic = seedWithDialect("basic");
+    const { faultPhaseMs, workers } = generateWorldPlan(basic, "session");
+    const schedule = workers.flatMap(({ worker }) =>
+      Array.from({ length: 8 }, (_, at) => ({ at: (faultPhaseMs * (at + 1)) / 9, kind: "reset", target: worker })),
+    );
+
+    const { report, seen: observations, frames } = await playWithLegacyWorkers(basic, schedule);
+
+    expect(report).toMatchObject({ hasConverged: true });
+    expect(observations.filter(({ kind }) => kind === "broken")).toEqual([]);
+    const dispatches = frames.filter(({ type }) => type === "biz.exec.dispatch") as { seq?: number; session_seq?: number }[];
+    expect(dispatches.length).toBeGreaterThan(0);
+    expect(dispatches.every(({ seq, session_seq }) => seq !== undefined && session_seq === undefined)).toBe(true);
+    const resumed = frames.filter(
+      ({ type, payload }) => type === "control.session.accept" && "resumed" in payload && payload.resumed,
+    );
+    expect(resumed.length).toBeGreaterThan(0);
   });
 });

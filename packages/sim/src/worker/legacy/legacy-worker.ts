@@ -1,14 +1,17 @@
 // The process of a worker of an older dialect: no fences, no list of held attempts, no cancel, no outbox. It runs what it is given, refuses a
-// concurrency key that is already running, and loses what it could not send. Its connection is first-generation-link.ts or v1-link.ts.
+// concurrency key that is already running. Its connection is first-generation-link.ts, v1-link.ts or basic-link.ts.
 
 import type { JsonObject } from "@astraflow/protocol";
 import { SimulatedHandlers } from "../simulated-handlers.ts";
 import type { CommonWorkerOptions } from "../worker-process.ts";
+import { BasicLink } from "./basic-link.ts";
 import { FirstGenerationLink } from "./first-generation-link.ts";
 import type { LegacyFrame, LegacyLink, LegacyLinkOptions } from "./legacy-link.ts";
 import { V1Link } from "./v1-link.ts";
 
 export interface LegacyWorkerOptions extends CommonWorkerOptions, Pick<LegacyLinkOptions, "heartbeatMs" | "onUnreadableFrame"> {}
+
+const links = { v1: V1Link, first: FirstGenerationLink, basic: BasicLink };
 
 interface LegacyDispatch {
   readonly run_id: string;
@@ -33,7 +36,7 @@ export class LegacyWorker {
       countInFlight: () => this.#runningKeys.size,
       onDispatch: (frame) => void this.#handleDispatch(frame),
     };
-    this.#link = options.spec.dialect === "v1" ? new V1Link(link) : new FirstGenerationLink(link);
+    this.#link = new links[options.spec.dialect ?? "first"](link);
   }
 
   start(): void {
