@@ -55,6 +55,7 @@ export type {
   SendVendorFrame,
   SendWorkerCommand,
 } from "./interface/effect.ts";
+export { type PackageDocument, packageCollection } from "./interface/package-document.ts";
 export {
   defaultSettings,
   type EngineSettings,

@@ -515,6 +515,8 @@ class WorkflowMetadata(TypedDict):
 class WorkflowNodesPackage(TypedDict):
     name: str
     version: str
+    # Set when the workflow runs: digest of the manifest that the node's schemas are from.
+    manifest: NotRequired[str]
 
 
 class WorkflowNodesStateError(TypedDict):
@@ -672,6 +674,8 @@ class WorkflowNodesLayout(TypedDict):
 class WorkflowNodesMiddlewaresPackage(TypedDict):
     name: str
     version: str
+    # Set when the workflow runs: digest of the manifest that the node's schemas are from.
+    manifest: NotRequired[str]
 
 
 class WorkflowNodesMiddlewaresStateError(TypedDict):

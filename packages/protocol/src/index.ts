@@ -104,7 +104,7 @@ export { readJson } from "./json/read-json.ts";
 export { renderFaultPage } from "./published/fault-page.ts";
 export { buildOpenapiDocument, type OpenapiDocument } from "./published/openapi-document.ts";
 export { buildSchemaDocuments } from "./published/schema-documents.ts";
-export type { CatalogNode, CatalogPort, PackageDetail, PackageSummary } from "./rest/bodies/catalog-bodies.ts";
+export type { CatalogNode, CatalogPort, ManifestHolders, PackageDetail, PackageSummary } from "./rest/bodies/catalog-bodies.ts";
 export {
   type Resource,
   type ResourceGrant,

@@ -1,7 +1,8 @@
 // The entrance of the services: what decides outside the engine, for the doors to call and for an app to build.
 
 export type { CatalogueCache } from "./catalogue/catalogue.ts";
-export { ManifestRecorder, type ReportedPackage, readHandlers } from "./catalogue/manifest-recorder.ts";
+export { type ReportedPackage, reportedManifestDigest } from "./catalogue/manifest-digest.ts";
+export { ManifestRecorder, readHandlers } from "./catalogue/manifest-recorder.ts";
 export { getPackage, listPackages, searchNodes } from "./catalogue/node-search.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { notFound } from "./documents/documents.ts";
@@ -77,13 +78,12 @@ export type { SentCommand } from "./workers/worker-commands.ts";
 export { type Enrolment, enrolmentOf, enrolWorker, signOfLifeOf } from "./workers/worker-enrolment.ts";
 export {
   countedTasksMax,
-  findWorker,
   listWorkers,
   matchesWorkerFilter,
   readDiagnostics,
   readScaling,
+  readWorker,
   type WorkerFilter,
-  workerViewContext,
 } from "./workers/worker-reader.ts";
 export { validateWorkflow } from "./workflows/workflow-checks.ts";
 export type { WorkflowServices } from "./workflows/workflow-services.ts";

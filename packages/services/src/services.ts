@@ -57,7 +57,7 @@ export function createServices(options: ServicesOptions) {
     manifestRecorder,
     workflows,
     runs,
-    workers: { ...options, commands: new WorkerCommands(options) } as WorkerServices,
+    workers: { ...options, catalogues, commands: new WorkerCommands(options) } as WorkerServices,
     resources,
     resourceUploads: new ResourceUploads(resources),
     resourceGrants: new ResourceGrants(resources),

@@ -1,7 +1,7 @@
 // Packages as they are in the field: their manifests require results that the worker strips, and parameters that the scheduler supplies.
 
 import { randomUUID } from "node:crypto";
-import type { RunNodeStatus, Workflow, WorkflowProblem } from "@astraflow/protocol";
+import type { PackageDetail, RunNodeStatus, Worker, Workflow, WorkflowProblem } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
 import { pollUntil } from "../harness/processes.ts";
@@ -92,3 +92,40 @@ it("[O100] a package of the field fails where its workflow enforces schemas, and
     problems: [{ ...missing, severity: "warning" }],
   });
 });
+
+it("[O101] two workers with different manifests of one package version: each run is judged by its worker's, and both and the catalogue show the conflict", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new SchedulerApi(http);
+  const strict = await startFieldWorker(api, ws, { name: "strict" });
+  const runWarnings = async (key: string) => {
+    const { runId } = await api.startRun(buildWorkflow(), key);
+    const { status, nodes = [] } = await api.waitForRunEnd(runId);
+    return [status, nodes.flatMap(({ warnings = [] }) => warnings).length];
+  };
+
+  const judgedStrictly = await runWarnings("a");
+  const ofStrict = await readPackage(api);
+  await startStandIn(ws, { name: "lenient", isLenient: true });
+  const conflict = await pollUntil("the conflict", async () => (await readPackage(api)).manifestConflict);
+  strict.kill("SIGKILL");
+  await strict.ended;
+  const judgedLeniently = await runWarnings("b");
+
+  expect([judgedStrictly, judgedLeniently]).toEqual([
+    ["succeeded", 2],
+    ["succeeded", 0],
+  ]);
+  const holders = (worker: string) => conflict.find(({ workers }) => workers.includes(worker));
+  expect(holders("strict")).toMatchObject({ manifest: ofStrict.digest, workerCount: 1 });
+  expect(holders("lenient")?.manifest).not.toBe(ofStrict.digest);
+  for (const [name, other] of [
+    ["strict", "lenient"],
+    ["lenient", "strict"],
+  ] as const) {
+    const { packages = [] } = await api.get<Worker>(`/api/v1/workers/${name}`);
+    const field = packages.find((one) => one.name === "field");
+    expect(field).toMatchObject({ manifest: holders(name)?.manifest, otherManifests: [holders(other)] });
+  }
+});
+
+const readPackage = (api: SchedulerApi): Promise<PackageDetail> => api.get("/api/v1/packages/field");

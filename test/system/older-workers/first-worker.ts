@@ -17,7 +17,7 @@ class FirstGenerationWorker {
   readonly #link = new FirstWorkerLink({
     settings: this.#settings,
     register: {
-      ...registrationPayload(this.#settings.slots),
+      ...registrationPayload(this.#settings),
       payload_types: ["biz.exec.dispatch", "biz.exec.result", "biz.exec.error", "biz.exec.next.request"],
     },
     inflight: () => this.#running.size,

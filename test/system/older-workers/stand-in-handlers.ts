@@ -5,7 +5,7 @@ import { appendFileSync } from "node:fs";
 import { access } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { JsonObject } from "@astraflow/protocol";
-import { printLine } from "./stand-in-settings.ts";
+import { printLine, type StandInSettings } from "./stand-in-settings.ts";
 
 /** What a handler is given. */
 export interface StandInJob {
@@ -96,34 +96,38 @@ const schemas: Readonly<Record<string, object>> = {
 /** Node types that the scheduler carries out, and their packages. */
 const containers: Readonly<Record<string, readonly string[]>> = { field: ["workflow.container"] };
 
-/** Whole manifests, as such workers send them. */
-const manifests = ["foreign", "field", "ledger"].map((name) => {
-  const types = [...Object.keys(handlers).filter((type) => type.startsWith(`${name}.`)), ...(containers[name] ?? [])];
-  const node = { role: "node", status: "published", category: "Tests", adapter: "main" };
-  const manifest = {
-    schemaVersion: "1.0.0",
-    name,
-    version,
-    description: "Work for workers of another make.",
-    python: { requires: ">=3.11" },
-    adapters: [{ name: "main", runtime: "python", entrypoint: "adapter", capabilities: types }],
-    nodes: types.map((type) => ({
-      ...node,
-      ...(type === "foreign.around" && { role: "middleware" }),
-      ...(containers[name]?.includes(type) && { role: "container" }),
-      type,
-      label: type,
-      handler: type.slice(type.indexOf(".") + 1),
-      schema: schemas[type] ?? anyObject,
-      ui: { inputPorts: [], outputPorts: [], widgets: [] },
-    })),
-  };
-  return { name, version, manifest };
-});
+/** Whole manifests, as such workers send them. `isLenient`: another build of the same versions, whose schemas require nothing. */
+const buildManifests = (isLenient: boolean) =>
+  ["foreign", "field", "ledger"].map((name) => {
+    const types = [...Object.keys(handlers).filter((type) => type.startsWith(`${name}.`)), ...(containers[name] ?? [])];
+    const node = { role: "node", status: "published", category: "Tests", adapter: "main" };
+    const manifest = {
+      schemaVersion: "1.0.0",
+      name,
+      version,
+      description: "Work for workers of another make.",
+      python: { requires: ">=3.11" },
+      adapters: [{ name: "main", runtime: "python", entrypoint: "adapter", capabilities: types }],
+      nodes: types.map((type) => ({
+        ...node,
+        ...(type === "foreign.around" && { role: "middleware" }),
+        ...(containers[name]?.includes(type) && { role: "container" }),
+        type,
+        label: type,
+        handler: type.slice(type.indexOf(".") + 1),
+        schema: isLenient ? anyObject : (schemas[type] ?? anyObject),
+        ui: { inputPorts: [], outputPorts: [], widgets: [] },
+      })),
+    };
+    return { name, version, manifest };
+  });
 
 /** The part of a register that is about packages and slots, the same in both dialects. */
-export const registrationPayload = (slots: number) => ({
-  capabilities: { concurrency: { max_parallel: slots }, runtimes: ["python"], features: [] },
-  packages: manifests.map(({ name }) => ({ name, version, status: "installed" })),
-  manifests,
-});
+export function registrationPayload({ slots, isLenient }: Pick<StandInSettings, "slots" | "isLenient">) {
+  const manifests = buildManifests(isLenient);
+  return {
+    capabilities: { concurrency: { max_parallel: slots }, runtimes: ["python"], features: [] },
+    packages: manifests.map(({ name }) => ({ name, version, status: "installed" })),
+    manifests,
+  };
+}

@@ -14,6 +14,8 @@ export interface StandInSettings {
   readonly beatMs: number;
   readonly beatJitterMs: number;
   readonly slots: number;
+  /** Its manifests require nothing, unlike those of other workers with the same versions. */
+  readonly isLenient: boolean;
   readonly reconnectMs: number;
   readonly reconnectMsMax: number;
   /** Where executions are written down. */
@@ -36,6 +38,7 @@ export function readStandInSettings(env: Readonly<Record<string, string | undefi
     beatMs: ms("HEARTBEAT_INTERVAL_SECONDS", 30),
     beatJitterMs: ms("HEARTBEAT_JITTER_SECONDS", 5),
     slots: Number(text("CONCURRENCY_MAX_PARALLEL", "1")),
+    isLenient: text("LENIENT_MANIFESTS", "") !== "",
     reconnectMs: ms("RECONNECT_BASE_DELAY_SECONDS", 1),
     reconnectMsMax: ms("RECONNECT_MAX_DELAY_SECONDS", 30),
     journal,

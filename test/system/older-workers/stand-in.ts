@@ -22,6 +22,8 @@ export interface StandInOptions {
   /** Name and identity in one. */
   readonly name?: string;
   readonly slots?: number;
+  /** Its manifests differ from those of other stand-ins of the same versions: they require nothing. */
+  readonly isLenient?: boolean;
   readonly token?: string;
   readonly tenant?: string;
   /** Between two heartbeats; the real ones' 30 to 35 s otherwise. */
@@ -60,6 +62,7 @@ export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn 
     ASTRA_WORKER_AUTH_TOKEN: options.token ?? "dev-token",
     ASTRA_WORKER_WORKER_NAME: name,
     ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(options.slots ?? 8),
+    ...(options.isLenient === true && { ASTRA_WORKER_LENIENT_MANIFESTS: "yes" }),
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
     ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2",
     ...(beatMs !== undefined && {

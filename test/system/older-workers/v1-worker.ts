@@ -45,10 +45,10 @@ class V1Worker {
 
   /** All three at once: nobody waits for an answer. */
   #sendHandshake(): void {
-    const { token, instance, hostname, slots } = this.#settings;
+    const { token, instance, hostname } = this.#settings;
     const worker = { id: instance, version: "0.0.9", hostname };
     this.#sendTracked("handshake", { protocol: 1, auth: { mode: "token", token }, worker });
-    this.#sendTracked("register", registrationPayload(slots), () => printLine({ ready: true, event: "ready" }));
+    this.#sendTracked("register", registrationPayload(this.#settings), () => printLine({ ready: true, event: "ready" }));
     this.#sendHeartbeat();
   }
 

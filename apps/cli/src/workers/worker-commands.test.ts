@@ -11,7 +11,7 @@ import {
   showWorker,
   undrainWorker,
 } from "./worker-commands.ts";
-import { describeWorkerState } from "./worker-view.ts";
+import { describeWorkerState, renderWorker } from "./worker-view.ts";
 
 const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Worker => ({
   id,
@@ -153,4 +153,18 @@ describe("astra workers", () => {
       expect(JSON.parse(out())).toBeTypeOf("object");
     }
   });
+});
+
+it("[L81] workers show names the workers that announced another manifest of the same package version", () => {
+  const otherManifests = [{ manifest: "m2", workers: ["tokyo"], workerCount: 3 }];
+  const packages = [
+    { name: "demo", version: "1.0.0", status: "installed" as const, manifest: "m1", otherManifests },
+    { name: "mail", version: "1.0.0", status: "installed" as const },
+  ];
+
+  const lines = renderWorker(worker("berlin", "aaa-1", { packages }));
+
+  expect(lines.filter((line) => line.startsWith("conflict"))).toEqual([
+    expect.stringMatching(/^conflict +demo@1\.0\.0: its manifest is m1, that of tokyo and 2 more is m2$/),
+  ]);
 });

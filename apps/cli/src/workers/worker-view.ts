@@ -35,8 +35,19 @@ function workerRows(worker: Worker): string[][] {
     ["runtimes", capabilities?.runtimes.join(" ") || "-"],
     ["features", capabilities?.features.join(" ") || "-"],
     ["packages", (worker.packages ?? []).map((one) => `${one.name}@${one.version} (${one.status})`).join(" ") || "-"],
+    ...describeManifestConflicts(worker).map((line) => ["conflict", line]),
     ["vitals", formatValues(heartbeat?.metrics ?? {}) || "-"],
   ];
+}
+
+/** One line per package version of which other workers announced another manifest. */
+function describeManifestConflicts({ packages = [] }: Worker): string[] {
+  return packages.flatMap(({ name, version, manifest, otherManifests = [] }) =>
+    otherManifests.map(({ manifest: other, workers, workerCount }) => {
+      const more = workerCount > workers.length ? ` and ${workerCount - workers.length} more` : "";
+      return `${name}@${version}: its manifest is ${manifest ?? "?"}, that of ${workers.join(", ")}${more} is ${other}`;
+    }),
+  );
 }
 
 export function renderDiagnostics({ worker, session, liveness, ...rest }: WorkerDiagnostics): string[] {

@@ -19,10 +19,18 @@ export type WorkerSessionCommand =
   | ReportResourceRemovedCommand;
 
 /** What a worker announces; routes are matched against this. */
+export interface WorkerPackageRef {
+  readonly name: string;
+  readonly version: string;
+  readonly status: string;
+  /** Digest of the manifest that the worker announced for it; absent: it announced none. */
+  readonly manifest?: string;
+}
+
 export interface WorkerDescription {
   readonly slots: number;
   readonly perNodeLimits?: Readonly<Record<string, number>>;
-  readonly packages: readonly { readonly name: string; readonly version: string; readonly status: string }[];
+  readonly packages: readonly WorkerPackageRef[];
   readonly runtimes: readonly string[];
   readonly features: readonly string[];
   readonly payloadTypes: readonly string[];

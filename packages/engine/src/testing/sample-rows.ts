@@ -139,6 +139,7 @@ export const sampleContext = (over: Partial<DecisionContext> = {}): DecisionCont
   fleet: new Fleet(),
   self: { replica: "a", epoch: 1 },
   plans: new LruMap({ entriesMax: 1 }),
+  manifests: new LruMap({ entriesMax: 1 }),
   digest: (text) => text,
   random: () => 0,
   nextId: () => "id",

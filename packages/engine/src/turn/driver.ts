@@ -26,6 +26,8 @@ import { type NextTurn, TurnSchedule } from "./turn-schedule.ts";
 const roundsMax = 200;
 const noWorkers: ReadonlySet<WorkerId> = new Set();
 const plansCachedMax = 1_000;
+/** Only those of package versions of which workers have different ones. */
+const manifestsCachedMax = 200;
 /** A turn this many idle periods late means the scheduler or its store was away. */
 const absenceIdlePeriods = 5;
 
@@ -77,6 +79,7 @@ export class TurnDriver implements Engine {
       fleet: this.#fleet,
       self: me,
       plans: new LruMap({ entriesMax: plansCachedMax, touchOnGet: false }),
+      manifests: new LruMap({ entriesMax: manifestsCachedMax, touchOnGet: false }),
       digest: (text) => world.digest(text),
       random: () => world.random.next(),
       nextId: (now) => world.ids.next(now),

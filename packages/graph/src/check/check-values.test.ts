@@ -1,7 +1,15 @@
 import type { SchemaMode, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { compilePlan } from "../plan/plan-compiler.ts";
-import { testContainer, testEdge, testNode, testSubgraph, testUuid, testWorkflow } from "../testing/workflow-fixtures.ts";
+import {
+  type NodeFixture,
+  testContainer,
+  testEdge,
+  testNode,
+  testSubgraph,
+  testUuid,
+  testWorkflow,
+} from "../testing/workflow-fixtures.ts";
 import { checkWorkflow } from "./check-workflow.ts";
 import { type PackageCatalogue, resolveFromCatalogue } from "./package-catalogue.ts";
 
@@ -149,5 +157,32 @@ describe("the schema mode of a node", () => {
 
     expect(innerMode(around(inner))).toBe("enforce");
     expect(innerMode(around({ ...inner, schemaMode: "warn" }))).toBe("warn");
+  });
+});
+
+describe("the manifest of a node", () => {
+  const schema = { parameters: objectSchema({ a: { type: "string" } }), results: objectSchema({}) };
+  const catalogue: PackageCatalogue = {
+    names: ["demo"],
+    isListed: () => false,
+    versions: (name) => (name === "demo" ? ["1.0.0"] : []),
+    node: () => ({ schema, manifest: "m1" }),
+  };
+  const manifestOf = (fields: NodeFixture) =>
+    compilePlan(resolveFromCatalogue(testWorkflow([testNode(0, fields)]), catalogue)).nodes[0]?.manifest;
+
+  it("[G32] a node names the manifest that its schemas are from, unless its author wrote others, and none that its author named", () => {
+    const copied = {
+      results: schema.results,
+      parameters: { properties: schema.parameters.properties, type: "object", required: [] },
+    };
+    const named = { name: "demo", version: "1.0.0", manifest: "mine" };
+
+    expect(manifestOf({})).toBe("m1");
+    expect(manifestOf({ schema: structuredClone(schema) })).toBe("m1");
+    expect(manifestOf({ schema: copied })).toBeUndefined();
+    expect(manifestOf({ schema: { results: true }, package: named })).toBeUndefined();
+    expect(manifestOf({ package: named })).toBe("m1");
+    expect(manifestOf({ package: { ...named, name: "later" } })).toBeUndefined();
   });
 });

@@ -3,6 +3,7 @@
 import { closestMatch, type NodeUi, omitUndefined, type SchemaMode, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
 import { type IndexedGraph, indexWorkflow, minVersionFor, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
+import { canonicalJson } from "../values/canonical-json.ts";
 import { compareVersions } from "../values/version-order.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
@@ -12,6 +13,8 @@ export interface NodeTypeDescription {
   readonly role?: "node" | "container" | "middleware";
   /** Of the node type, else of its package. */
   readonly schemaMode?: SchemaMode | undefined;
+  /** Digest of the manifest that describes it. */
+  readonly manifest?: string | undefined;
 }
 
 export interface PackageCatalogue {
@@ -174,19 +177,30 @@ function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue, 
   const { name, version } = node.package;
   const used = usableVersion(version, node.policy?.minVersion ?? null, catalogue.versions(name));
   const found = used === null ? null : catalogue.node(name, used, node.type);
-  if (found === null) return node;
+  // Only the catalogue says which manifest it is.
+  const { manifest: _, ...named } = node.package;
+  if (found === null) return node.package.manifest === undefined ? node : { ...node, package: named };
+  const manifest = hasSchemasOf(node, found) ? found.manifest : undefined;
   const schema = { ...definedFields(found.schema), ...definedFields(node.schema ?? {}) };
   const ui = { ...definedFields(found.ports ?? {}), ...definedFields(node.ui ?? {}) };
   const schemaMode = (node.policy?.schemaMode ?? authoredMode) === undefined ? found.schemaMode : undefined;
   const isRoleMissing = node.role === undefined && found.role !== undefined && found.role !== "node";
   return {
     ...node,
+    ...((manifest ?? node.package.manifest) !== undefined && { package: { ...named, ...omitUndefined({ manifest }) } }),
     ...(Object.keys(schema).length > 0 && { schema }),
     ...(Object.keys(ui).length > 0 && { ui }),
     ...(isRoleMissing && { role: found.role }),
     ...(schemaMode !== undefined && { policy: { ...node.policy, schemaMode } }),
   };
 }
+
+/** Whether the author left the schemas out, or copied them from the manifest as editors do. */
+const hasSchemasOf = (node: AuthoredNode, found: NodeTypeDescription): boolean =>
+  (["parameters", "results"] as const).every((root) => {
+    const authored = node.schema?.[root];
+    return authored === undefined || canonicalJson(authored) === canonicalJson(found.schema[root] ?? true);
+  });
 
 const definedFields = <T extends object>(fields: T): Partial<T> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;

@@ -71,7 +71,7 @@ class PlanCompiler {
         ...(node.results !== undefined && Object.keys(node.results).length > 0 && { results: node.results }),
         policy: node.policy ?? {},
         schema,
-        ...omitUndefined({ schemaMode: schemaModeOf(this.#workflowIndex, graph, node) }),
+        ...omitUndefined({ manifest: node.package.manifest, schemaMode: schemaModeOf(this.#workflowIndex, graph, node) }),
         before: sortedOrdinals(before[ordinal]),
         after: sortedOrdinals(after[ordinal]),
         inputs: inputs[ordinal] ?? [],

@@ -28,6 +28,8 @@ export interface PlanNode {
   readonly policy: NodePolicy;
   /** JSON Schemas; `true` where there is none. */
   readonly schema: { readonly parameters: unknown; readonly results: unknown };
+  /** Digest of the manifest that the schemas are from; absent: its author wrote them, or there are none. */
+  readonly manifest?: string;
   /** What becomes of a value that does not match; absent: what is set for the tenant. */
   readonly schemaMode?: SchemaMode;
   /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */

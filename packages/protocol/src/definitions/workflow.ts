@@ -64,7 +64,11 @@ export type NodePolicy = Static<typeof NodePolicySchema>;
 const nodeFields = {
   id: t.uuid(),
   type: t.id(),
-  package: t.object({ name: t.id(), version: t.id() }),
+  package: t.object({
+    name: t.id(),
+    version: t.id(),
+    manifest: t.optional(t.id("Set when the workflow runs: digest of the manifest that the node's schemas are from.")),
+  }),
   label: t.name(),
   status: t.optional(t.oneOf(nodeStatuses)),
   category: t.optional(t.name()),

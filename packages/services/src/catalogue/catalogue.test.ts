@@ -1,11 +1,15 @@
 // What the catalogue knows besides the manifests that are kept: what workers list. The manifests themselves are in manifests.test.ts.
 
+import type { WorkerRow } from "@astraflow/engine";
+import { omitUndefined } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/fake-document-store.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "../testing/fake-environment.ts";
 import { sampleManifest } from "../testing/sample-manifest.ts";
 import { workerRow } from "../testing/sample-rows.ts";
+import { listWorkers } from "../workers/worker-reader.ts";
 import { CatalogueCache } from "./catalogue.ts";
+import { getPackage, searchNodes } from "./node-search.ts";
 
 describe("the schema mode", () => {
   it("[A401] the catalogue has the schema mode that is set for its tenant, and that of a node type, else of its package", async () => {
@@ -27,6 +31,58 @@ describe("the schema mode", () => {
       "warn",
       ...others.map(() => "enforce"),
     ]);
+  });
+});
+
+describe("manifests that conflict", () => {
+  const environment = createFakeEnvironment();
+  const packagesOf = (manifest?: string) => [
+    { name: "demo", version: "1.0.0", status: "installed", ...omitUndefined({ manifest }) },
+  ];
+  const worker = (name: string, manifest?: string, phase: "online" | "lost" = "online") => {
+    const row = workerRow(name, { name, phase });
+    return { ...row, about: JSON.stringify({ ...JSON.parse(row.about), packages: packagesOf(manifest) }) } as WorkerRow;
+  };
+  const workers = [worker("a", "m1"), worker("b", "m2"), worker("c", "m1"), worker("d"), worker("e", "m3", "lost")];
+  const open = (others: readonly string[]) => {
+    const docs = createFakeDocumentStore({ now: () => environment.clock.now(), rows: { workers } });
+    const manifest = sampleManifest("demo", "1.0.0");
+    const body = JSON.stringify({ manifest, digest: "m1", others: others.map((digest) => ({ digest, manifest })) });
+    docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
+    const catalogues = new CatalogueCache({ reader: docs.reader, environment });
+    return { docs, catalogues };
+  };
+  const holders = [
+    { manifest: "m1", workers: ["a", "c"], workerCount: 2 },
+    { manifest: "m2", workers: ["b"], workerCount: 1 },
+  ];
+
+  it("[A404] a package, its node types and each worker show which workers announced which manifest of a version", async () => {
+    const { docs, catalogues } = open(["m2"]);
+
+    const shown = await getPackage(catalogues, "default", "demo", undefined);
+    const { items } = await searchNodes(catalogues, "default", {});
+    const context = { reader: docs.reader, environment, catalogues, gauge: () => null } as never;
+    const list = await listWorkers(context, "default", { limit: 10, cursor: undefined, filter: {} });
+
+    expect(shown).toMatchObject({ digest: "m1", manifestConflict: holders });
+    expect(items.map(({ versions }) => versions[0]?.manifestConflict)).toEqual(items.map(() => holders));
+    expect(list.items.map(({ id, packages }) => [id, packages?.[0]?.manifest, packages?.[0]?.otherManifests])).toEqual([
+      ["a", "m1", [holders[1]]],
+      ["b", "m2", [holders[0]]],
+      ["c", "m1", [holders[1]]],
+      ["d", undefined, undefined],
+      ["e", "m3", holders],
+    ]);
+  });
+
+  it("[A404] nothing is shown and no worker is read where every version has one manifest", async () => {
+    const { docs, catalogues } = open([]);
+
+    const shown = await getPackage(catalogues, "default", "demo", undefined);
+
+    expect(shown).not.toHaveProperty("manifestConflict");
+    expect(docs.queries.filter(({ page }) => page === "workers")).toEqual([]);
   });
 });
 

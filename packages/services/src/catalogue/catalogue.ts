@@ -1,16 +1,27 @@
 // The packages, versions and node types of a tenant, from the stored manifests. Cached; what another scheduler stores shows within a second.
 
-import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
+import {
+  type DocRow,
+  type PackageDocument,
+  packageCollection,
+  type StoreReader,
+  type WorkerDescription,
+  type WorkerRow,
+} from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
 import { LruMap, type Manifest, type ManifestNode, omitUndefined, type SchemaMode } from "@astraflow/protocol";
 import type { ServiceContext } from "../environment/service-environment.ts";
-import { type PackageDocument, packageCollection } from "./manifest-recorder.ts";
+import { findManifestConflicts, type ManifestConflicts, noConflicts } from "../presentation/manifest-conflicts.ts";
 
 /** One tenant's catalogue at one instant; it never changes. */
 export interface Catalogue extends PackageCatalogue {
   /** By name; versions newest first. */
   readonly packages: readonly CataloguePackage[];
   manifest(name: string, version: string): Manifest | null;
+  /** Digests of all manifests that are stored of a version, that of `manifest` first. */
+  digests(name: string, version: string): readonly string[];
+  /** Some version has several manifests. */
+  readonly mayConflict: boolean;
   /** Position of the tenant's log that it is true at. */
   readonly asOf: number;
 }
@@ -38,9 +49,15 @@ const catalogueLimits = {
   listedPackagesMax: 10_000,
 } as const;
 
+interface CachedManifest {
+  readonly manifest: Manifest;
+  /** Its own digest first, then those of the others of its version. */
+  readonly digests: readonly string[];
+}
+
 interface CachedCatalogue {
   readonly schemaMode: SchemaMode;
-  readonly manifests: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
+  readonly manifests: Map<string, CachedManifest & { readonly rev: number }>;
   /** What workers list without a manifest, as far as it was asked for since all was read. */
   readonly listedPackages: Set<string>;
   catalogue: Catalogue;
@@ -67,6 +84,12 @@ export class CatalogueCache {
     const cached = this.#cached.get(tenant);
     if (cached !== undefined && this.#clock.monotonic() - cached.checkedAt < catalogueLimits.freshMs) return cached.catalogue;
     return (await this.#refreshOnce(tenant)).catalogue;
+  }
+
+  /** Who has which manifest, where workers announced different ones of a version. Without such versions no worker is read. */
+  async findConflicts(tenant: string): Promise<ManifestConflicts> {
+    if (!(await this.current(tenant)).mayConflict) return noConflicts;
+    return findManifestConflicts((await this.#reader.page({ page: "workers", tenant })).items);
   }
 
   /** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
@@ -116,7 +139,7 @@ export class CatalogueCache {
     for (;;) {
       const page = await this.#reader.page({ ...query, ...(after !== undefined && { after }) });
       const changed = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
-      for (const doc of changed) cached.manifests.set(doc.id, { rev: doc.rev, manifest: parseManifestDocument(doc) });
+      for (const doc of changed) cached.manifests.set(doc.id, { rev: doc.rev, ...parseManifestDocument(doc) });
       for (const doc of page.items) seen.add(doc.id);
       chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
       changes += changed.length;
@@ -173,8 +196,7 @@ function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogu
 const packageVersionKey = (name: string, version: string): string => `${name}\n${version}`;
 
 function buildFromCache({ manifests: docs, listedPackages: listed, schemaMode }: CachedCatalogue, asOf: number): Catalogue {
-  const manifests = [...docs.values()].map(({ manifest }) => manifest);
-  return buildCatalogue(manifests, asOf, schemaMode, listed);
+  return buildCatalogue([...docs.values()], asOf, schemaMode, listed);
 }
 
 const emptyCachedCatalogue = (schemaMode: SchemaMode): CachedCatalogue => ({
@@ -186,42 +208,48 @@ const emptyCachedCatalogue = (schemaMode: SchemaMode): CachedCatalogue => ({
   fullyLoadedAt: Number.NEGATIVE_INFINITY,
 });
 
-const parseManifestDocument = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDocument).manifest;
+function parseManifestDocument(doc: DocRow): CachedManifest {
+  const { manifest, digest, others = [] } = JSON.parse(doc.body) as PackageDocument;
+  return { manifest, digests: [digest, ...others.map((one) => one.digest)] };
+}
 
 /** What these manifests say, as it is asked for; `listed` are packages and versions that workers name without one. */
 function buildCatalogue(
-  manifests: readonly Manifest[],
+  manifests: readonly CachedManifest[],
   asOf: number,
   schemaMode: SchemaMode,
   listed: ReadonlySet<string> = new Set(),
 ): Catalogue {
   const alsoListed = new Set(listed);
-  const byName = new Map<string, Map<string, Manifest>>();
-  for (const manifest of manifests) {
-    const versions = byName.get(manifest.name) ?? new Map<string, Manifest>();
-    byName.set(manifest.name, versions.set(manifest.version, manifest));
+  const byName = new Map<string, Map<string, CachedManifest>>();
+  for (const cached of manifests) {
+    const { name, version } = cached.manifest;
+    const versions = byName.get(name) ?? new Map<string, CachedManifest>();
+    byName.set(name, versions.set(version, cached));
   }
   const packages = [...byName]
     .map(([name, versions]) => ({ name, versions: [...versions.keys()].sort((a, b) => compareVersions(b, a)) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const versionsOf = new Map(packages.map((one) => [one.name, one.versions]));
-  const manifest = (name: string, version: string): Manifest | null => byName.get(name)?.get(version) ?? null;
+  const find = (name: string, version: string): CachedManifest | undefined => byName.get(name)?.get(version);
   return {
     packages,
-    manifest,
+    manifest: (name, version) => find(name, version)?.manifest ?? null,
+    digests: (name, version) => find(name, version)?.digests ?? [],
+    mayConflict: manifests.some(({ digests }) => digests.length > 1),
     asOf,
     // The default is not written into definitions.
     ...(schemaMode !== "warn" && { schemaMode }),
     names: packages.map(({ name }) => name),
     isListed: (name, version) => alsoListed.has(version === undefined ? name : packageVersionKey(name, version)),
     versions: (name) => versionsOf.get(name) ?? [],
-    node: (name, version, type) => findNodeType(manifest(name, version), type),
+    node: (name, version, type) => findNodeType(find(name, version), type),
   };
 }
 
-function findNodeType(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
-  const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
+function findNodeType(cached: CachedManifest | undefined, type: string): ReturnType<PackageCatalogue["node"]> {
+  const node: ManifestNode | undefined = cached?.manifest.nodes.find((one) => one.type === type);
   if (node === undefined) return null;
-  const schemaMode = node.schemaMode ?? manifest?.schemaMode;
-  return { schema: node.schema, role: node.role, ...omitUndefined({ schemaMode, ports: node.ui }) };
+  const schemaMode = node.schemaMode ?? cached?.manifest.schemaMode;
+  return { schema: node.schema, role: node.role, ...omitUndefined({ schemaMode, ports: node.ui, manifest: cached?.digests[0] }) };
 }

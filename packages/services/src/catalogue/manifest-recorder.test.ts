@@ -1,3 +1,4 @@
+import type { PackageDocument } from "@astraflow/engine";
 import type { Manifest } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
 import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/fake-document-store.ts";
@@ -47,6 +48,21 @@ describe("manifests that workers bring", () => {
     await note(shown("demo", "1.0.0", { description: "another" }));
     expect(docs.body("default", "package", "demo/1.0.0")).toMatchObject({ manifest: { description: "another" } });
     expect(writes()).toBe(2);
+  });
+
+  it("[A403] different manifests of one version are stored once each, the newest five, and one that is announced again comes first again after a minute", async () => {
+    const stored = () => {
+      const { manifest, others = [] } = docs.body("default", "package", "demo/1.0.0") as unknown as PackageDocument;
+      return [manifest, ...others.map((one) => one.manifest)].map(({ description }) => description);
+    };
+    for (const description of ["a", "b", "a", "b", "a"]) await note(shown("demo", "1.0.0", { description }));
+
+    expect([stored(), writes()]).toEqual([["b", "a"], 2]);
+    environment.advance(60_000);
+    await note(shown("demo", "1.0.0", { description: "b" }), shown("demo", "1.0.0", { description: "a" }));
+    expect([stored(), writes()]).toEqual([["a", "b"], 3]);
+    for (const description of ["c", "d", "e", "f"]) await note(shown("demo", "1.0.0", { description }));
+    expect(stored()).toEqual(["f", "e", "d", "c", "a"]);
   });
 
   it("[A52] a scheduler does not write a manifest that another scheduler has already stored", async () => {

@@ -1,20 +1,19 @@
 // The manifests that workers report: stored, so that the catalogue knows their nodes when the workers are gone, and read for what a worker can
 // run. Nobody waits for the storing: a worker joins whether or not its manifests could be stored. catalogue.ts reads them.
 
-import { type DocPut, type DocRow, searchWords, type WorkerDescription } from "@astraflow/engine";
-import { canonicalJson } from "@astraflow/graph";
+import {
+  type DocPut,
+  type DocRow,
+  type PackageDocument,
+  packageCollection,
+  searchWords,
+  type WorkerDescription,
+} from "@astraflow/engine";
 import { errorMessage, Fault, type Manifest, readManifest } from "@astraflow/protocol";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { retryOnConflict } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
-
-export const packageCollection = "package";
-
-/** What the document of a package's version holds. */
-export interface PackageDocument {
-  readonly manifest: Manifest;
-  readonly digest: string;
-}
+import { manifestDigest, type ReportedPackage } from "./manifest-digest.ts";
 
 const recorderLimits = {
   /** Manifests in one write. */
@@ -25,6 +24,11 @@ const recorderLimits = {
   knownMax: 20_000,
   /** Another scheduler may note the same at the same time. */
   triesMax: 3,
+  /** Manifests of one version besides the one announced last, and all their characters. */
+  othersMax: 4,
+  othersCharsMax: 4 * 1024 * 1024,
+  /** A stored manifest that is announced again comes first again, but not more often than this: workers that differ may join in turn. */
+  reorderMs: 60_000,
 } as const;
 
 interface ReportedManifest {
@@ -100,27 +104,46 @@ export class ManifestRecorder {
   }
 
   async #writeBatch(tenant: string, batch: readonly ReportedManifest[]): Promise<void> {
-    const { engineClient, reader, environment, digest } = this.#context;
+    const { engineClient, reader, environment } = this.#context;
     const names = batch.map(({ name }) => name);
     const { items } = await reader.page({ page: "doc", tenant, collection: packageCollection, names });
-    const sort = sortKeyOf(environment.clock.now());
-    const puts = batch.flatMap((reported, index) => toDocPut(reported, items[index] ?? null, sort, digest));
+    const now = environment.clock.now();
+    const changes = batch.map((reported, index) => toDocPut(reported, items[index] ?? null, now));
+    const puts = changes.filter((change): change is DocPut => typeof change === "object");
     if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
-    for (const { name, raw } of batch) {
+    for (const [index, { name, raw }] of batch.entries()) {
+      // It may come first later, so it is looked at again when it is announced again.
+      if (changes[index] === "later") continue;
       if (this.#recordedDigests.size >= recorderLimits.knownMax) this.#recordedDigests.clear();
       this.#recordedDigests.set(`${tenant}/${name}`, raw);
     }
   }
 }
 
-/** Empty if the stored manifest is the same. Another manifest for the same version replaces it. */
-function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
+/** Another manifest for the same version comes before those that are stored. */
+function toDocPut(reported: ReportedManifest, before: DocRow | null, now: number): DocPut | "same" | "later" {
   const { name, manifest } = reported;
-  const body: PackageDocument = { manifest, digest: digest(canonicalJson(manifest)) };
-  if (before !== null && (JSON.parse(before.body) as PackageDocument).digest === body.digest) return [];
+  const stored = before === null ? null : (JSON.parse(before.body) as PackageDocument);
+  const digest = manifestDigest(manifest);
+  if (stored?.digest === digest) return "same";
+  const isKnown = stored?.others?.some((one) => one.digest === digest) ?? false;
+  if (before !== null && isKnown && now - before.at < recorderLimits.reorderMs) return "later";
+  const sort = sortKeyOf(now);
+  const others = stored === null ? [] : otherManifests(stored, digest);
+  const body: PackageDocument = { manifest, digest, ...(others.length > 0 && { others }) };
   const searchTerms = new Set(searchWords([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...searchTerms].slice(0, 96).join(" ");
-  return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];
+  return { collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms };
+}
+
+/** Newest first, as many as there is room for. */
+function otherManifests(
+  { manifest, digest, others = [] }: PackageDocument,
+  newest: string,
+): NonNullable<PackageDocument["others"]> {
+  const kept = [{ manifest, digest }, ...others].filter((one) => one.digest !== newest).slice(0, recorderLimits.othersMax);
+  let chars = 0;
+  return kept.filter((one) => (chars += JSON.stringify(one.manifest).length) <= recorderLimits.othersCharsMax);
 }
 
 type Handlers = NonNullable<WorkerDescription["handlers"]>;
@@ -130,12 +153,6 @@ const handlerLimits = {
   bytesMax: 8 * 1024,
   capabilitiesMax: 16,
 } as const;
-
-export interface ReportedPackage {
-  readonly name: string;
-  readonly version: string;
-  readonly manifest?: unknown;
-}
 
 /** As many as fit into the bound, in the order shown. A manifest that is none is left out: the package is listed all the same. */
 export function readHandlers(reported: readonly ReportedPackage[]): Handlers {

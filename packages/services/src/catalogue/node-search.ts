@@ -15,6 +15,7 @@ import {
 } from "@astraflow/protocol";
 import { notFound } from "../documents/documents.ts";
 import { decodeCursor, encodeCursor, type OptionalTexts } from "../documents/page-cursors.ts";
+import type { ManifestConflicts } from "../presentation/manifest-conflicts.ts";
 import type { Catalogue, CatalogueCache, CataloguePackage } from "./catalogue.ts";
 
 const catalogLimits = {
@@ -45,7 +46,10 @@ export async function getPackage(catalogues: CatalogueCache, tenant: string, nam
   const versions = known.versions.slice(0, 20).join(", ");
   if (manifest === null)
     throw fault("E.NOT_FOUND", `package ${name} has no version ${version.slice(0, 100)}; it has ${versions}`);
-  return { name, version, manifest, availableVersions: known.versions, asOf: catalogue.asOf };
+  const digests = catalogue.digests(name, version);
+  const manifestConflict = (await catalogues.findConflicts(tenant)).get(`${name}/${version}`);
+  const conflict = omitUndefined({ digest: digests[0], manifestConflict });
+  return { name, version, manifest, ...conflict, availableVersions: known.versions, asOf: catalogue.asOf };
 }
 
 /** `q`: words that must all occur; `*` or nothing matches everything. */
@@ -56,7 +60,8 @@ export async function searchNodes(catalogues: CatalogueCache, tenant: string, se
   const catalogue = await catalogues.current(tenant);
   const words = q.trim() === "*" ? [] : q.toLowerCase().split(/\s+/).filter(Boolean);
   const page = pageAfterCursor(searchNodeTypes(catalogue, packageName, words), { cursor, limit }, nodeTypeKey);
-  const items = page.items.map(presentNodeType);
+  const conflicts = await catalogues.findConflicts(tenant);
+  const items = page.items.map((one) => presentNodeType(one, conflicts));
   const fitting = countFitting(items);
   const last = page.items[fitting - 1];
   const nextCursor = fitting === items.length || last === undefined ? page.nextCursor : encodeCursor(nodeTypeKey(last));
@@ -140,7 +145,7 @@ function matchesWords({ packageName, type, versions }: CatalogueNodeType, words:
   return words.every((word) => text.includes(word));
 }
 
-function presentNodeType({ packageName, type, versions }: CatalogueNodeType): CatalogNode {
+function presentNodeType({ packageName, type, versions }: CatalogueNodeType, conflicts: ManifestConflicts): CatalogNode {
   const [newest] = versions;
   const names = versions.map(({ version }) => version);
   const standard = defaultVersionOf(names);
@@ -151,6 +156,7 @@ function presentNodeType({ packageName, type, versions }: CatalogueNodeType): Ca
     versions: versions.map(({ version, node }, index) => ({
       version,
       status: node.status,
+      ...conflictField(conflicts.get(`${packageName}/${version}`)),
       ...(index < templatesMax && { template: node, ...portTypesOf(node) }),
     })),
     ...(newest?.node.description !== undefined && { description: newest.node.description }),
@@ -158,6 +164,10 @@ function presentNodeType({ packageName, type, versions }: CatalogueNodeType): Ca
     ...omitUndefined({ tags: newest?.node.tags, defaultVersion: standard, latestVersion: names[0] }),
   };
 }
+
+const conflictField = (
+  holders: ReturnType<ManifestConflicts["get"]>,
+): Pick<CatalogNode["versions"][number], "manifestConflict"> => (holders === undefined ? {} : { manifestConflict: [...holders] });
 
 type Schema = Readonly<Record<string, JsonValue>>;
 

@@ -26,8 +26,10 @@ import {
   type WorkerHandler,
 } from "@astraflow/protocol";
 import { isoTime } from "./iso-time.ts";
+import type { ManifestConflicts } from "./manifest-conflicts.ts";
 import { cachedPlanOf } from "./plan-cache.ts";
 import { isAckPending } from "./run-view.ts";
+import { readWorkerDescription } from "./worker-description.ts";
 
 /** What is true now and stands in no row. */
 export interface WorkerViewContext {
@@ -35,6 +37,8 @@ export interface WorkerViewContext {
   readonly now: number;
   /** How often a worker of this tenant and dialect is expected to be heard. */
   heartbeatMsOf(tenant: string, dialect: string): number;
+  /** Package versions of which workers announced different manifests; absent where nobody has looked. */
+  readonly conflicts?: ManifestConflicts;
 }
 
 /** The engine's default. */
@@ -44,8 +48,6 @@ export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
 export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
 /** A worker's own channel: what is bound to the worker goes there. */
 export const workerQueueOf = (worker: string): string => `worker.${instanceIdOf(worker)}`;
-export const readWorkerDescription = (worker: WorkerRow): Partial<WorkerDescription> =>
-  JSON.parse(worker.about) as Partial<WorkerDescription>;
 
 /** Why it gets nothing new; both may hold, and lifting one does not lift the other. */
 export function drainReasonsOf(worker: WorkerRow, condition: WorkerCondition): ("operator" | "strain")[] {
@@ -79,7 +81,7 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
     // One that is known over REST alone may have said neither.
     ...(about.hostname !== undefined && about.hostname !== "" && { hostname: about.hostname }),
     ...(about.version !== undefined && about.version !== "" && { version: about.version }),
-    ...(about.packages !== undefined && { packages: about.packages as NonNullable<Worker["packages"]> }),
+    ...(about.packages !== undefined && { packages: presentPackages(about.packages, context.conflicts) }),
     ...(about.payloadTypes !== undefined && { payloadTypes: [...about.payloadTypes] }),
     ...(about.slots !== undefined && {
       capabilities: {
@@ -94,6 +96,15 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
     }),
     ...(condition.beatAt !== null && { heartbeat: presentHeartbeat(condition) }),
   };
+}
+
+/** Which manifest it announced is shown where other workers announced another for the same version. */
+function presentPackages(packages: WorkerDescription["packages"], conflicts: ManifestConflicts | undefined) {
+  return packages.map(({ manifest, ...one }) => {
+    const holders = manifest === undefined ? undefined : conflicts?.get(`${one.name}/${one.version}`);
+    if (manifest === undefined || holders === undefined) return one;
+    return { ...one, manifest, otherManifests: holders.filter((other) => other.manifest !== manifest) };
+  }) as NonNullable<Worker["packages"]>;
 }
 
 const lastSeenAt = (worker: WorkerRow, condition: WorkerCondition): number =>

@@ -2,11 +2,11 @@
 
 import type { SendDispatch } from "@astraflow/engine";
 import { errorMessage, type JsonObject } from "@astraflow/protocol";
-import type { ReportedPackage } from "../catalogue/manifest-recorder.ts";
+import type { ReportedPackage } from "../catalogue/manifest-digest.ts";
 import { withTimeout } from "../environment/concurrency.ts";
 import type { ServiceEnvironment } from "../environment/service-environment.ts";
 import { type ResourceBinder, type ResourceBindings, unavailableBindings } from "./resource-bindings.ts";
-import type { ResourceRequirements } from "./resource-requirements.ts";
+import type { RequirementsQuery, ResourceRequirements } from "./resource-requirements.ts";
 
 export const dispatchResourceLimits = {
   /** After this time the task is sent with an error instead of the resources. Also the longest time that a revoked grant is used. */
@@ -33,11 +33,10 @@ export class DispatchResources {
     this.#environment = environment;
   }
 
-  /** False: its package requires nothing, so it leaves as it is. True: `onBound` is called once, later, with the dispatch to send instead. */
-  bind(send: SendDispatch, onBound: (bound: SendDispatch) => void): boolean {
-    const { packageName, packageVersion } = send.dispatch;
-    if (this.#requirements.getCached(send.tenant, packageName, packageVersion)?.length === 0) return false;
-    void this.#findShared(send).then((found) => onBound(found === null ? send : withBoundParams(send, found)));
+  /** `manifest`: digest of the one that its worker announced. False: its package requires nothing, so it leaves as it is. True: `onBound` is called once, later, with the dispatch to send instead. */
+  bind(send: SendDispatch, manifest: string | undefined, onBound: (bound: SendDispatch) => void): boolean {
+    if (this.#requirements.getCached(toRequirementsQuery(send, manifest))?.length === 0) return false;
+    void this.#findShared(send, manifest).then((found) => onBound(found === null ? send : withBoundParams(send, found)));
     return true;
   }
 
@@ -47,14 +46,14 @@ export class DispatchResources {
   }
 
   /** Tasks of one package and workflow that leave together share a lookup; secrets are not stored longer than that. */
-  #findShared(send: SendDispatch): Promise<ResourceBindings | null> {
+  #findShared(send: SendDispatch, manifest: string | undefined): Promise<ResourceBindings | null> {
     const { packageName, packageVersion, workflow } = send.dispatch;
-    const key = JSON.stringify([send.tenant, packageName, packageVersion, workflow ?? null]);
+    const key = JSON.stringify([send.tenant, packageName, packageVersion, workflow ?? null, manifest ?? null]);
     const now = this.#environment.clock.monotonic();
     const shared = this.#lookups.get(key);
     if (shared !== undefined && now - shared.startedAt < dispatchResourceLimits.shareMs) return shared.found;
-    const found = withTimeout(this.#environment, dispatchResourceLimits.lookupMs, this.#find(send)).catch((problem: unknown) =>
-      this.#bindingsOnFailure(send, errorMessage(problem)),
+    const found = withTimeout(this.#environment, dispatchResourceLimits.lookupMs, this.#find(send, manifest)).catch(
+      (problem: unknown) => this.#bindingsOnFailure(send, manifest, errorMessage(problem)),
     );
     const lookup: BindingLookup = { startedAt: now, found };
     this.#lookups.set(key, lookup);
@@ -64,22 +63,31 @@ export class DispatchResources {
     return found;
   }
 
-  async #find({ tenant, dispatch }: SendDispatch): Promise<ResourceBindings | null> {
+  async #find(send: SendDispatch, manifest: string | undefined): Promise<ResourceBindings | null> {
+    const { tenant, dispatch } = send;
     const { packageName, packageVersion: version, workflow } = dispatch;
-    const requirements = await this.#requirements.load(tenant, packageName, version);
+    const requirements = await this.#requirements.load(toRequirementsQuery(send, manifest));
     if (requirements.length === 0) return null;
     return this.#bindings.resolveBindings({ tenant, workflowId: workflow ?? null, packageName, version, requirements });
   }
 
   /** Errors for the requirements that are known of the package. */
-  #bindingsOnFailure({ tenant, dispatch }: SendDispatch, why: string): ResourceBindings | null {
+  #bindingsOnFailure(send: SendDispatch, manifest: string | undefined, why: string): ResourceBindings | null {
+    const { tenant, dispatch } = send;
     const { packageName, packageVersion, task } = dispatch;
     const about = { tenant, package: `${packageName}/${packageVersion}`, task, why };
     this.#environment.log({ level: "warn", event: "bindings.unavailable", ...about });
-    const requirements = this.#requirements.getCached(tenant, packageName, packageVersion) ?? [];
+    const requirements = this.#requirements.getCached(toRequirementsQuery(send, manifest)) ?? [];
     return requirements.length === 0 ? null : unavailableBindings(requirements);
   }
 }
+
+const toRequirementsQuery = ({ tenant, dispatch }: SendDispatch, manifest: string | undefined): RequirementsQuery => ({
+  tenant,
+  name: dispatch.packageName,
+  version: dispatch.packageVersion,
+  manifest,
+});
 
 /** Both names are reserved for the scheduler: what an author or an edge put there is replaced. */
 function withBoundParams(send: SendDispatch, bindings: ResourceBindings): SendDispatch {

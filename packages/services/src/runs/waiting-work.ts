@@ -20,7 +20,8 @@ import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement, QueueList } from "@astraflow/protocol";
 import { isoTime } from "../presentation/iso-time.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
-import { instanceIdOf, readWorkerDescription } from "../presentation/worker-view.ts";
+import { readWorkerDescription } from "../presentation/worker-description.ts";
+import { instanceIdOf } from "../presentation/worker-view.ts";
 import type { RunServices } from "./run-services.ts";
 
 const placementLimits = {

@@ -11,17 +11,18 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import type { PlanNode } from "@astraflow/graph";
-import type { Scaling, Worker, WorkerDiagnostics } from "@astraflow/protocol";
+import { omitUndefined, type Scaling, type Worker, type WorkerDiagnostics } from "@astraflow/protocol";
+import type { CatalogueCache } from "../catalogue/catalogue.ts";
 import { notFound } from "../documents/documents.ts";
 import { decodeIdCursor, encodeIdCursor, type OptionalTexts } from "../documents/page-cursors.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
+import { readWorkerDescription } from "../presentation/worker-description.ts";
 import {
   defaultHeartbeatMs,
   drainReasonsOf,
   isSaturated,
   presentDiagnostics,
   presentWorker,
-  readWorkerDescription,
   type WorkerViewContext,
 } from "../presentation/worker-view.ts";
 
@@ -30,13 +31,27 @@ export interface WorkerContext extends ServiceContext {
   readonly gauge: () => EngineGauge | null;
   /** How often a worker is expected to send a heartbeat; the engine's defaults if absent. */
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
+  /** Where it is known whether manifests conflict; without it no worker shows conflicts. */
+  readonly catalogues?: CatalogueCache;
 }
 
-export const workerViewContext = ({ gauge, environment, heartbeatMsOf }: WorkerContext): WorkerViewContext => ({
+const workerViewContext = ({ gauge, environment, heartbeatMsOf }: WorkerContext): WorkerViewContext => ({
   // Times in rows are the store's.
   now: gauge()?.now ?? environment.clock.now(),
   heartbeatMsOf: heartbeatMsOf ?? defaultHeartbeatMs,
 });
+
+/** With the manifests that conflict in the tenant. */
+async function viewContextWithConflicts(workers: WorkerContext, tenant: string): Promise<WorkerViewContext> {
+  const conflicts = await workers.catalogues?.findConflicts(tenant);
+  return { ...workerViewContext(workers), ...omitUndefined({ conflicts }) };
+}
+
+/** One worker as the API shows it. */
+export async function readWorker(workers: WorkerContext, tenant: string, idOrName: string): Promise<Worker & { asOf: number }> {
+  const { worker, head } = await findWorker(workers.reader, tenant, idOrName, 0);
+  return { ...presentWorker(worker, await viewContextWithConflicts(workers, tenant)), asOf: head };
+}
 
 /** A worker by its instance id or its name, with at most `limit` of the tasks it holds. Of several of one name, one that is online. */
 export async function findWorker(reader: StoreReader, tenant: string, idOrName: string, limit: number) {
@@ -95,7 +110,7 @@ export async function readDiagnostics(workers: WorkerContext, tenant: string, id
   const pages = await Promise.all(runIds.map((run) => reader.page({ page: "run", tenant, run })));
   const runs = new Map(pages.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, detail] as const])));
   const parts = { worker, held: shown, hasMoreAttempts: held.length > attemptsMax, runs, head };
-  return presentDiagnostics(parts, workerViewContext(workers));
+  return presentDiagnostics(parts, await viewContextWithConflicts(workers, tenant));
 }
 
 /** All that are given must match. */
@@ -115,7 +130,7 @@ export async function listWorkers(
 ) {
   const after = decodeIdCursor("workers", cursor);
   const { items, head } = await workers.reader.page({ page: "workers", tenant });
-  const context = workerViewContext(workers);
+  const context = await viewContextWithConflicts(workers, tenant);
   const found = items
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
     .filter(({ id }) => after === undefined || id > `${tenant}/${after}`)

@@ -7,20 +7,18 @@ import {
   type Enrolment,
   enrolmentOf,
   enrolWorker,
-  findWorker,
   instanceIdOf,
   listWorkers,
   notFound,
   presentCommand,
   presentCommandRef,
-  presentWorker,
   readDiagnostics,
   readScaling,
+  readWorker,
   type SentCommand,
   signOfLifeOf,
   type WorkerFilter,
   type WorkerServices,
-  workerViewContext,
 } from "@astraflow/services";
 import { type RestCall, type RestReply, type RouteHandlers, replayedHeader } from "../requests/rest-call.ts";
 
@@ -37,8 +35,7 @@ export function workerHandlers(workers: WorkerServices) {
     },
 
     async getWorker(call) {
-      const { worker, head } = await findWorker(reader, call.tenant, call.param("workerId"), 0);
-      return { body: { ...presentWorker(worker, workerViewContext(workers)), asOf: head } };
+      return { body: await readWorker(workers, call.tenant, call.param("workerId")) };
     },
 
     getWorkerDiagnostics: async (call) => ({ body: await readDiagnostics(workers, call.tenant, call.param("workerId")) }),

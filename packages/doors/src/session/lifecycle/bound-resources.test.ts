@@ -25,6 +25,7 @@ const needing = { packageName: "mail", packageVersion: "1.0.0" };
 const needs = { requirements: { resources: [{ key: "smtp", type: "secret" }] } };
 const mail = () => ({ ...sampleManifest("mail", "1.0.0"), ...needs });
 const grant: ResourceGrantRecord = sampleGrant(`${grantIdPrefix("mail")}g1`);
+const mailInstalled = [{ name: "mail", version: "1.0.0", status: "installed" }];
 const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
 
 interface BinderFixture {
@@ -156,6 +157,37 @@ describe("resources for a task on its way to a worker", () => {
     release();
 
     expect((await worker.nextFrame("biz.exec.dispatch")).payload["parameters"]).toMatchObject(bound);
+  });
+
+  it("[D141] a worker gets the resources that its own manifest asks for, though another worker's manifest of the version asks for others", async () => {
+    const { fixture, docs, send, nextParams } = await openWithResources();
+    const { requirements: _, ...asksForNothing } = mail();
+    const connect = async (instance: string, manifest: object) => {
+      const worker = await fixture.connectWorker({ instance });
+      const greeting = handshakePayload();
+      worker.sendFrame("control.handshake", { ...greeting, worker: { ...greeting.worker, worker_instance_id: instance } });
+      worker.sendFrame(
+        "control.register",
+        registerPayload({ packages: mailInstalled, manifests: [{ ...mailInstalled[0], manifest }] }),
+      );
+      await worker.nextFrame("control.session.accept");
+      const { session } = await docs.engine.nextCommand("worker.join");
+      return { worker, session };
+    };
+    const asking = await connect("w-2", mail());
+    const modest = await connect("w-3", asksForNothing);
+
+    const paramsAt = async ({ worker, session }: typeof asking, task: string) => {
+      docs.engine.emitEffects(sampleDispatch(session, task, 1, needing));
+      return (await worker.nextFrame("biz.exec.dispatch")).payload["parameters"];
+    };
+
+    expect(await paramsAt(asking, "r.0")).toMatchObject(bound);
+    expect(await paramsAt(modest, "r.1")).not.toHaveProperty("__resourceBindings");
+    expect(await paramsAt(asking, "r.2")).toMatchObject(bound);
+    // One that announced no manifest is served by the one announced last.
+    send("r.3", 1);
+    expect(await nextParams()).not.toHaveProperty("__resourceBindings");
   });
 
   it("[D132] resources that are not found in time are reported as unavailable in the dispatch, which is sent anyway", async () => {

@@ -41,7 +41,8 @@ function handleDispatch(session: Session, send: SendDispatch): void {
   const { outbound, context } = session;
   // The engine repeats a dispatch whose resources are still being looked up: only one of them leaves.
   if (outbound.isAwaitingResources(send.dispatch)) return;
-  const isDeferred = context.dispatchResources?.bind(send, (boundDispatch) =>
+  const manifest = session.registration.manifestOf(send.dispatch.packageName, send.dispatch.packageVersion);
+  const isDeferred = context.dispatchResources?.bind(send, manifest, (boundDispatch) =>
     session.run(() => {
       if (outbound.finishAwaiting(send.dispatch)) enqueueDispatch(session, boundDispatch);
     }),

@@ -1,4 +1,5 @@
 import { Fault, type PkgCatalogPayload, readPayload } from "@astraflow/protocol";
+import { sampleManifest } from "@astraflow/services/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
@@ -45,6 +46,31 @@ describe("what is kept of a worker's introduction", () => {
       { name: "b", version: "2.0.0", status: "installed" },
     ]);
     expect(JSON.stringify(registration).length).toBeLessThan(2_000);
+  });
+
+  it("[D140] a registration names the manifest of each package by a digest that does not depend on the order of its keys, and heartbeats keep it", () => {
+    const manifest = sampleManifest("demo", "1.0.0");
+    const reversed = Object.fromEntries(Object.entries(manifest).reverse());
+    const registered = (given: object) => {
+      const packages = [{ name: "demo", version: "1.0.0", status: "installed" }];
+      return registrationOf({ packages, manifests: [{ name: "demo", version: "1.0.0", manifest: given }] });
+    };
+    const digestOf = (registration: Registration) => registration.buildJoin(bound, "s-1").about.packages[0]?.manifest;
+    const first = registered(manifest);
+
+    const digest = digestOf(first);
+    first.updateInstalled([
+      { name: "demo", version: "1.0.0", status: "installed" },
+      { name: "new", version: "1.0.0", status: "installed" },
+    ] as never);
+
+    expect(digest).toMatch(/^[\w-]{22}$/);
+    expect(digestOf(registered(reversed))).toBe(digest);
+    expect(digestOf(registered({ ...manifest, description: "another" }))).not.toBe(digest);
+    expect(first.buildDescribe(bound, speaker).about.packages).toEqual([
+      { name: "demo", version: "1.0.0", status: "installed", manifest: digest },
+      { name: "new", version: "1.0.0", status: "installed" },
+    ]);
   });
 
   it("[D94] a registration keeps the running attempts it named until the join is stored, and no longer", () => {

@@ -7,10 +7,11 @@ import {
   type Fault,
   fault,
   type HeartbeatPayload,
+  omitUndefined,
   type PkgCatalogPayload,
   type RegisterPayload,
 } from "@astraflow/protocol";
-import { readHandlers } from "@astraflow/services";
+import { type ReportedPackage, readHandlers, reportedManifestDigest } from "@astraflow/services";
 import { type CommandOrigin, toAttempts } from "../frames/work-frames.ts";
 import type { HandshakeIdentity } from "./worker-handshake.ts";
 
@@ -56,7 +57,10 @@ export class Registration {
       tags: tags ?? {},
     };
     const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" })) ?? [];
-    this.registeredListing = { packages: withoutExtraFields(listed), handlers: readHandlers(manifests ?? []) };
+    this.registeredListing = {
+      packages: toPackageRefs(listed, readManifestDigests(manifests ?? [])),
+      handlers: readHandlers(manifests ?? []),
+    };
     this.catalog = before;
     this.reportedBootId = boot_id ?? null;
     // Who names neither its process nor its attempts cannot report them, and keeps what it has as workers of older dialects do.
@@ -108,13 +112,15 @@ export class Registration {
   /** True when the packages of a heartbeat differ from those known. */
   updateInstalled(installed: HeartbeatPackages): boolean {
     const before = JSON.stringify(this.currentPackages());
-    this.heartbeatPackages = withoutExtraFields(installed);
+    // A heartbeat carries no manifests: what the worker announced before still holds.
+    const known = new Map(this.currentPackages().map((one) => [packageKey(one), one.manifest]));
+    this.heartbeatPackages = toPackageRefs(installed, known);
     return JSON.stringify(this.currentPackages()) !== before;
   }
 
   /** A newer catalogue replaces everything reported before it. */
   replaceCatalog({ packages }: PkgCatalogPayload): void {
-    this.catalog = { packages: withoutExtraFields(packages), handlers: readHandlers(packages) };
+    this.catalog = { packages: toPackageRefs(packages, readManifestDigests(packages)), handlers: readHandlers(packages) };
     this.heartbeatPackages = null;
   }
 
@@ -138,11 +144,32 @@ export class Registration {
     };
   }
 
+  /** Digest of the manifest that the worker announced for a version; undefined: none. */
+  manifestOf(name: string, version: string): string | undefined {
+    return this.currentPackages().find((one) => one.name === name && one.version === version)?.manifest;
+  }
+
   /** Of the last heartbeat, else of the catalogue, else of the register. */
   private currentPackages(): Packages {
     return this.heartbeatPackages ?? (this.catalog ?? this.registeredListing).packages;
   }
 }
 
-const withoutExtraFields = (packages: Packages): Packages =>
-  packages.map(({ name, version, status }) => ({ name, version, status }));
+const packageKey = ({ name, version }: Pick<Packages[number], "name" | "version">): string => `${name}/${version}`;
+
+/** By package and version. */
+type ManifestDigests = ReadonlyMap<string, string | undefined>;
+
+const readManifestDigests = (reported: readonly ReportedPackage[]): ManifestDigests =>
+  new Map(reported.map((one) => [packageKey(one), reportedManifestDigest(one)]));
+
+const toPackageRefs = (
+  packages: readonly Pick<Packages[number], "name" | "version" | "status">[],
+  digests: ManifestDigests,
+): Packages =>
+  packages.map(({ name, version, status }) => ({
+    name,
+    version,
+    status,
+    ...omitUndefined({ manifest: digests.get(packageKey({ name, version })) }),
+  }));

@@ -15,6 +15,7 @@ import {
   taskPathOf,
   topLevel,
 } from "../rows/task-path.ts";
+import { withTaskState } from "../rows/task-state.ts";
 import { isChainCall } from "./dead-letters.ts";
 import { loadTasks } from "./end-host-task.ts";
 import { IterationValues } from "./iteration-values.ts";
@@ -22,6 +23,7 @@ import { failBeforeStart, findMissingPartFault, findParamsMismatch } from "./nod
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
 import { isSchemaEnforced, recordWarning } from "./schema-warnings.ts";
+import { hasOtherManifest } from "./worker-manifests.ts";
 
 /** A node is reached and waits for no other. `arrived`: its task, where it waited for several. */
 export function enterNode(progress: RunProgress, path: TaskPath, node: PlanNode, params: string, arrived?: WaitingTask): void {
@@ -36,9 +38,15 @@ export function startTask(progress: RunProgress, node: PlanNode, reached: Waitin
   const usesChain = runsThroughChain(node, reached);
   const missing = usesChain ? null : findMissingPartFault(node, params);
   const mismatch = usesChain || missing !== null ? null : findParamsMismatch(node, params);
-  const fault = missing ?? (isSchemaEnforced(node) ? mismatch : null);
+  // The worker that will run it may have another manifest: then its schema judges.
+  const isUndecided = mismatch !== null && node.container === null && hasOtherManifest(work, run, node);
+  const fault = missing ?? (isSchemaEnforced(node) && !isUndecided ? mismatch : null);
   if (fault !== null) return failBeforeStart(progress, node, reached, params, fault);
-  const task = mismatch === null ? reached : recordWarning(work, run, node, reached, mismatch);
+  const task = isUndecided
+    ? withTaskState(reached, { isUnjudged: true })
+    : mismatch === null
+      ? reached
+      : recordWarning(work, run, node, reached, mismatch);
   if (node.container === null && !usesChain) return enqueueTask(work, run, node, task, params);
   // A host takes no concurrency key: the tasks that carry it out may.
   const free = isChainCall(node, taskPathOf(task)) ? task : { ...task, key: null };

@@ -18,9 +18,10 @@ import { findChainContradiction, sendDispatch } from "../delivery/dispatch.ts";
 import { endSession, sessionSuperseded } from "../delivery/session-messages.ts";
 import { type ConnectedWorker, type LeasedAttempt, usedSlots } from "../fleet/connected-worker.ts";
 import { type Fleet, type FleetChange, noPendingChanges } from "../fleet/fleet.ts";
-import { parseQueueName, readRequirements } from "../fleet/route.ts";
+import { parseQueueName, readRequirements, versionFor } from "../fleet/route.ts";
 import { avoidedWorker } from "../nodes/operator-marks.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
+import { judgeForWorker } from "../nodes/worker-manifests.ts";
 import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/affinity.ts";
 import { isRunLive } from "../rows/run.ts";
@@ -204,11 +205,19 @@ function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   }
   const connected = pickWorker(work, run, task, node);
   if (connected === null) return false;
+  const judged =
+    node.manifest === undefined
+      ? task
+      : judgeForWorker(work, run, node, task, connected.about, versionFor(node, connected.about));
+  if ("code" in judged) {
+    failTask(new RunProgress(work, run), task, judged, null);
+    return true;
+  }
   // The general limit is stored with the ack, if the attempt lives that long: an entry in the index of deadlines is too much for most.
   const { timeoutMs } = node.policy;
   const due = timeoutMs === undefined ? null : work.now + timeoutMs;
   const { worker, boot, epoch } = connected;
-  const row = applyTaskTransition(task, { type: "grant", worker, boot, epoch, due }, work.now);
+  const row = applyTaskTransition(judged, { type: "grant", worker, boot, epoch, due }, work.now);
   const leased = withGrantDetails(work, run, node, row, connected);
   work.put(leased);
   work.requireWorker(run.id, worker, epoch);

@@ -1,5 +1,6 @@
 // Acks, results and errors. A report counts only under the current fence and from the session of the boot it was granted to.
 
+import type { PlanNode } from "@astraflow/graph";
 import { type Fault, fault } from "@astraflow/protocol";
 import type {
   AckDispatchesCommand,
@@ -17,6 +18,7 @@ import { type ConnectedWorker, isSameAttempt, unstoppedKey } from "../fleet/conn
 import { announcesLeaving, knowsFences } from "../fleet/worker-abilities.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
+import { nodeForWorker } from "../nodes/worker-manifests.ts";
 import {
   cancelByWorker,
   completeTask,
@@ -155,7 +157,7 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
   const node = work.nodeOf(run, task);
-  const problem = report.status === "succeeded" ? findResultProblem(node, report.result) : null;
+  const problem = report.status === "succeeded" ? findResultProblem(nodeAtWorker(work, found, node), report.result) : null;
   const isWarning = problem?.code === "E.RESULT.INVALID" && !isSchemaEnforced(node);
   if ((problem !== null && !isWarning) || report.status === "failed") {
     const error = problem ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
@@ -170,6 +172,10 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   }
   return applied;
 }
+
+/** The node by the manifest of the worker that ran it. Hot: workers rarely have different ones. */
+const nodeAtWorker = (work: UnitOfWork, { run, task, connected }: CurrentAttempt, node: PlanNode): PlanNode =>
+  node.manifest === undefined ? node : nodeForWorker(work, run, node, connected.about, readTaskState(task).version);
 
 /** The first result counts. The same again is acknowledged; a different one under the same fence is refused and recorded. */
 function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {

@@ -43,6 +43,8 @@ export interface TaskState {
   readonly why?: string;
   /** Values that did not match the schema of the node, and did not fail it. */
   readonly warnings?: readonly TaskWarning[];
+  /** Its parameters are judged when its worker is known: workers have different manifests of its package. */
+  readonly isUnjudged?: true;
   /** Outcomes that came too late and were recorded as refused. */
   readonly refused?: number;
   /** Processes that know no fences, were given it and have not reported its end: it may still run there. */

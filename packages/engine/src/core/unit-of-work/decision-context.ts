@@ -13,12 +13,16 @@ export interface DecisionContext {
   readonly self: { readonly replica: string; readonly epoch: number };
   /** By workflow. Definitions never change under their digest, so what was compiled once serves every run of it. */
   readonly plans: LruMap<string, CompiledPlan>;
+  /** Schemas by node type, by tenant and digest of the manifest; a manifest never changes under its digest. */
+  readonly manifests: LruMap<string, ManifestSchemas>;
   digest(text: string): string;
   random(): number;
   nextId(now: Millis): string;
   /** For tests alone: the requeue that forgets its fence. */
   readonly forgetsFence: boolean;
 }
+
+export type ManifestSchemas = ReadonlyMap<string, { readonly parameters?: unknown; readonly results?: unknown }>;
 
 interface CompiledPlan {
   readonly plan: Plan;

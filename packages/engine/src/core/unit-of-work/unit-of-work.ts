@@ -4,10 +4,12 @@
 import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import type { Effect, MetricSamples, WorkerNotice } from "../../interface/effect.ts";
+import { type PackageDocument, packageCollection } from "../../interface/package-document.ts";
 import type { EngineProblem } from "../../interface/world.ts";
 import type { ChangeSet } from "../../storage/port.ts";
 import {
   type ChunkRow,
+  docId,
   type Fact,
   type Mail,
   type RouteId,
@@ -23,7 +25,7 @@ import type { FleetChange } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";
 import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import { buildChangeSets, TurnRecords } from "./change-sets.ts";
-import type { DecisionContext } from "./decision-context.ts";
+import type { DecisionContext, ManifestSchemas } from "./decision-context.ts";
 import { type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
 
@@ -120,6 +122,22 @@ export class UnitOfWork extends RowSet {
     const compiled = { plan: compilePlan(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
     plans.set(workflow, compiled);
     return compiled;
+  }
+
+  /** The schemas of a manifest by node type, from the document of its package's version; undefined: it is not there. */
+  manifestSchemas(tenant: Tenant, packageVersion: string, digest: string): ManifestSchemas | undefined {
+    const { manifests } = this.#context;
+    const found = manifests.get(`${tenant}/${digest}`);
+    if (found !== undefined) return found;
+    const row = this.doc(docId(tenant, packageCollection, packageVersion));
+    // What a revision does not hold is looked for once.
+    const absenceKey = `${tenant}/${digest}@${row?.rev ?? 0}`;
+    if (row === null || manifests.get(absenceKey) !== undefined) return undefined;
+    const document = JSON.parse(row.body) as PackageDocument;
+    const stored = [document, ...(document.others ?? [])].find((one) => one.digest === digest);
+    const schemas: ManifestSchemas = new Map(stored?.manifest.nodes.map(({ type, schema }) => [type, schema]));
+    manifests.set(stored === undefined ? absenceKey : `${tenant}/${digest}`, schemas);
+    return stored === undefined ? undefined : schemas;
   }
 
   /** What a task printed, written with the change set of its run. */

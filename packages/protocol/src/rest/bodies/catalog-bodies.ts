@@ -6,6 +6,16 @@ import { nodeRoles, nodeStatuses } from "../../definitions/node-ui.ts";
 import * as t from "../../schema/field-types.ts";
 import { asOfPosition, pageAsOf } from "./body-parts.ts";
 
+export const ManifestHoldersSchema = t.object({
+  manifest: t.id("Digest of the manifest."),
+  workers: t.list(t.name("Name of a worker that announced it."), 20),
+  workerCount: t.integer(0, "All workers that announced it."),
+});
+export type ManifestHolders = Static<typeof ManifestHoldersSchema>;
+
+/** Present where workers announced different manifests of one version: who has which. */
+const manifestConflict = t.optional(t.list(ManifestHoldersSchema));
+
 export const PackageSummarySchema = t.object({
   name: t.id(),
   versions: t.array(t.id(), { description: "Newest first." }),
@@ -20,6 +30,8 @@ export const PackageDetailSchema = t.object({
   name: t.id(),
   version: t.id(),
   manifest: ManifestSchema,
+  digest: t.optional(t.id("Digest of the manifest.")),
+  manifestConflict,
   availableVersions: t.optional(t.list(t.id())),
   asOf: asOfPosition(),
 });
@@ -43,6 +55,7 @@ export const CatalogNodeSchema = t.object({
   versions: t.objectList({
     version: t.id(),
     status: t.optional(t.oneOf(nodeStatuses)),
+    manifestConflict,
     template: t.optional(ManifestSchema.properties.nodes.items),
     inputs: t.optional(t.list(CatalogPortSchema)),
     outputs: t.optional(t.list(CatalogPortSchema)),

@@ -4,11 +4,14 @@ import type { Static } from "typebox";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
 import { asOfPosition, pageOf } from "./body-parts.ts";
+import { ManifestHoldersSchema } from "./catalog-bodies.ts";
 
 export const WorkerPackageSchema = t.object({
   name: t.id(),
   version: t.id(),
   status: t.oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
+  manifest: t.optional(t.id("Digest of the manifest that it announced, where other workers announced another one.")),
+  otherManifests: t.optional(t.list(ManifestHoldersSchema)),
 });
 export type WorkerPackage = Static<typeof WorkerPackageSchema>;
 

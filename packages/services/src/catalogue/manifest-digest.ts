@@ -1,0 +1,31 @@
+// Which manifest a worker announced: a digest of what it says, whatever the order of its keys.
+
+import { createHash } from "node:crypto";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault, LruMap, type Manifest, readManifest } from "@astraflow/protocol";
+
+export interface ReportedPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly manifest?: unknown;
+}
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+export const manifestDigest = (manifest: Manifest): string => sha256(canonicalJson(manifest));
+
+/** By the text that was reported: a fleet that joins at once reports the same few. */
+const digestsOfTexts = new LruMap<string, string | null>({ entriesMax: 2_000 });
+
+/** The digest of what a worker reported for a package; undefined where that is no manifest of it. */
+export function reportedManifestDigest({ name, version, manifest: reported }: ReportedPackage): string | undefined {
+  if (reported === undefined || reported === null) return undefined;
+  const key = sha256(`${name}/${version} ${JSON.stringify(reported)}`);
+  const known = digestsOfTexts.get(key);
+  if (known !== undefined) return known ?? undefined;
+  const manifest = readManifest(reported);
+  const isItsOwn = !(manifest instanceof Fault) && manifest.name === name && manifest.version === version;
+  const digest = isItsOwn ? manifestDigest(manifest) : null;
+  digestsOfTexts.set(key, digest);
+  return digest ?? undefined;
+}
