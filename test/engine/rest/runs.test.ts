@@ -448,10 +448,29 @@ describe("steering a run", () => {
       actorId: "ann",
       targetType: "task",
       targetId: `${runId}.0`,
-      metadata: { outcome: "ok" },
+      metadata: { worker: "t1/w", outcome: "skipped" },
     });
     expect(dispatches.at(-1).metadata.corr).toEqual(expect.any(String));
     expect(await audit("run.skip")).toMatchObject([{ actorId: "ann", metadata: { outcome: "ok" } }]);
+  });
+
+  it("[A386] the audit of a dispatch has the outcome of that dispatch: ok, the code it failed or was requeued with, or open", async () => {
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const { runId } = (await start(buildChain(3, { policy: { retry: { maxAttempts: 2, backoffMs: 1 } } }))).body;
+    await worker.succeed({ out: 1 });
+    await worker.error("E.RUNNER.FAILURE");
+    await harness.advance(1_000);
+    await worker.succeed({ out: 2 });
+    const audit = (await bench.callRoute("listAudit", { as: "eve", query: { action: "task.dispatch", runId } })).body;
+
+    const dispatches = (audit.items as { targetId: string; metadata: object }[]).toReversed();
+    expect(dispatches.map(({ targetId, metadata }) => [targetId, metadata])).toMatchObject([
+      [`${runId}.0`, { worker: "t1/w", outcome: "ok" }],
+      [`${runId}.1`, { attempt: 1, outcome: "E.RUNNER.FAILURE" }],
+      [`${runId}.1`, { attempt: 2, outcome: "ok" }],
+      [`${runId}.2`, { outcome: "open" }],
+    ]);
   });
 
   it("[A152] every run route answers for another tenant's run as for one that does not exist", async () => {
