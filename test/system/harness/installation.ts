@@ -18,6 +18,7 @@ export interface SchedulerOptions {
   readonly dataDir?: string;
   /** To come back under the same address after a kill. */
   readonly listen?: string;
+  readonly logLevel?: string;
 }
 
 export function spawnScheduler(options: SchedulerOptions = {}): { process: AstraProcess; dataDir: string } {
@@ -30,7 +31,7 @@ export function spawnScheduler(options: SchedulerOptions = {}): { process: Astra
     "--data-dir",
     dataDir,
     "--log-level",
-    "warn",
+    options.logLevel ?? "warn",
     ...(options.flags ?? []),
   ];
   return { process: spawnAstra(args, options.env), dataDir };

@@ -7,6 +7,10 @@ import { withTimeout } from "./processes.ts";
 
 export interface RawFrame {
   readonly type: string;
+  readonly id: string;
+  readonly seq?: number;
+  readonly corr?: string;
+  readonly ack?: { readonly request?: boolean };
   readonly payload: Record<string, unknown>;
 }
 
@@ -17,9 +21,12 @@ export interface RawWorkerOptions {
 }
 
 export interface RawWorkerSocket {
-  sendFrame(type: string, payload: object): void;
+  /** `more`: further fields of the envelope, such as its number. Returns the id of the frame. */
+  sendFrame(type: string, payload: object, more?: object): string;
   /** The first frame of this type that was not waited for yet; rejects when the socket ends before. */
   nextFrame(type: string): Promise<RawFrame>;
+  /** Whether a frame of this type has arrived that was not waited for yet. */
+  hasFrame(type: string): boolean;
   readonly closed: Promise<number>;
   readonly isOpen: () => boolean;
   terminate(): void;
@@ -55,7 +62,7 @@ export async function openRawWorker(
     `a connection to ${url}`,
   );
   return {
-    sendFrame(type, payload) {
+    sendFrame(type, payload, more = {}) {
       const sender = { role: "worker", id: instance };
       const frame = {
         type,
@@ -65,8 +72,10 @@ export async function openRawWorker(
         sender,
         ack: { request: true },
         payload,
+        ...more,
       };
       socket.send(JSON.stringify(frame));
+      return frame.id;
     },
     nextFrame(type) {
       const index = left.findIndex((frame) => frame.type === type);
@@ -76,6 +85,7 @@ export async function openRawWorker(
       const pending = new Promise<RawFrame>((resolve, reject) => void waiting.push({ type, resolve, reject }));
       return withTimeout(pending, `a frame ${type}`);
     },
+    hasFrame: (type) => left.some((frame) => frame.type === type),
     closed,
     isOpen: () => socket.readyState === WebSocket.OPEN,
     terminate: () => socket.terminate(),
