@@ -79,6 +79,19 @@ describe("a worker's guards on a real socket", () => {
     expect(scheduler.receivedFrames.filter(({ type }) => type === "biz.exec.error")).toEqual([]);
   });
 
+  it("[W195] over a socket a handler gives the same result with and without the fields of a chain in its dispatch", async () => {
+    const { scheduler } = await open();
+    await scheduler.acceptSession();
+    const chain = { host_node_id: "h", middleware_chain: ["m-1", "m-2"], chain_index: null };
+    scheduler.dispatch("a", "demo.transform", { text: "same", mode: "uppercase" });
+    const plain = await scheduler.nextFrame("biz.exec.result", isAbout("a"));
+    scheduler.dispatch("b", "demo.transform", { text: "same", mode: "uppercase" }, chain);
+    const hosted = await scheduler.nextFrame("biz.exec.result", isAbout("b"));
+
+    expect(plain.payload).toMatchObject({ status: "SUCCEEDED", result: { text: "SAME" } });
+    expect(hosted.payload).toMatchObject({ status: "SUCCEEDED", result: plain.payload["result"] });
+  });
+
   it("[W195] over a socket a draining worker refuses new work and delivers the result of what it has in flight", async () => {
     const { scheduler, worker } = await open();
     await scheduler.acceptSession({ heartbeat_interval_ms: 20 });

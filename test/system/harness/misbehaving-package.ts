@@ -44,6 +44,8 @@ const packageSource = `
     return { outputs: {}, artifacts: [ctx.resources.artifact(ctx.params.id)] };
   };
   export const use = () => ({ used: true });
+  /** Names as an artifact what only its result holds. */
+  export const inline = () => ({ text: "hi", artifacts: [{ resource_id: "text", type: "text" }] });
   /** Lets it go, whoever may still want it. */
   export const drop = (ctx) => ({ wasThere: ctx.resources.drop(ctx.params.id) });
   export const crash = async () => {
@@ -63,7 +65,7 @@ export function makeMisbehavingPackage(): string {
     description: "",
     adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["rough.all"] }],
     node: { requires: ">=22" },
-    nodes: ["block", "shell", "once", "start", "keep", "use", "drop", "crash"].map((handler) => ({
+    nodes: ["block", "shell", "once", "start", "keep", "use", "inline", "drop", "crash"].map((handler) => ({
       ...usual,
       type: `rough.${handler}`,
       label: handler,
