@@ -114,19 +114,20 @@ describe("a worker that is refused on a real socket", () => {
   async function delaysAfterRefusals(random: number, refusals: number): Promise<number[]> {
     const speed = 20;
     const delays: number[] = [];
-    let link: { readonly status: { readonly phase: string } } | undefined;
+    /** The worker, once there is one. */
+    const link: { readonly status: { readonly phase: string } }[] = [];
     const environment = {
       ...realEnvironment,
       now: () => realEnvironment.now() * speed,
       random: () => random,
       after(ms: number, call: () => void) {
         // While it waits it sets its timer again for what is left; the next refusal makes it wait longer than ever before.
-        if (link?.status.phase === "BACKOFF" && ms >= 500 && ms > 1.2 * (delays.at(-1) ?? 0)) delays.push(ms);
+        if (link[0]?.status.phase === "BACKOFF" && ms >= 500 && ms > 1.2 * (delays.at(-1) ?? 0)) delays.push(ms);
         return realEnvironment.after(ms / speed, call);
       },
     };
     const { scheduler, worker } = await open({ environment });
-    link = worker;
+    link.push(worker);
     for (let refused = 0; refused < refusals; refused += 1) {
       await scheduler.nextFrame("control.handshake");
       scheduler.sendFrame("control.reset", { code: "E.AUTH.INVALID_TOKEN", reason: "not this token" });

@@ -66,7 +66,8 @@ describe("dispatches", () => {
     const other = await HandDrivenWorker.join(ws, { instance: "w-2" });
     const policy = { concurrency: { key: "one-at-a-time" } };
     const runs = [await start("k-1", policy), await start("k-2", policy)];
-    const statuses = async () => (await Promise.all(runs.map((id) => api.getRun(id)))).map(({ nodes }) => nodes?.[0]?.status);
+    const statuses = async () =>
+      (await Promise.all(runs.map((id) => api.getRun(id)))).map(({ nodes }) => String(nodes?.[0]?.status));
     const findHolder = () =>
       pollUntil("a dispatch", async () => [worker, other].find(({ socket }) => socket.hasFrame("biz.exec.dispatch")));
 
