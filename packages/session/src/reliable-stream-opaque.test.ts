@@ -32,7 +32,7 @@ describe("payloads in a stream", () => {
     const sent = bodies();
     for (const [n, body] of sent.entries())
       stream.enqueue({ lane: n % 2 === 0 ? "command" : "feedback", bytes: 10, batch: null, id: `f-${n}`, body });
-    const numbers: number[] = [];
+    const numbers: (number | undefined)[] = [];
     for (let out = stream.takeNextFrame(0, () => "batch"); out !== null; out = stream.takeNextFrame(0, () => "batch"))
       numbers.push(out.number);
     stream.checkTimeouts(6_000, () => 0.5);
