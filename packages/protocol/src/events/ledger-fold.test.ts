@@ -27,6 +27,15 @@ describe("LedgerFold", () => {
     expect(figures).toEqual({ ...noProblems, accepted: 2, finished: 1, open: 1, attempts: 3, repeated: 1, refusedLate: 1 });
   });
 
+  it("[C27] the ledger fold counts a dispatch after one that nobody acked neither as accepted again nor as repeated", () => {
+    const unacked = fact("task.requeued", { task: "r.0", fence: 2, attempt: 0 });
+    const redelivered = fact("task.granted", { task: "r.0", attempt: 1, fence: 3, isRedelivery: true });
+
+    const { figures } = foldLedger(null, [grant("r.0", 1), unacked, redelivered, end("r.0", 3)]);
+
+    expect(figures).toEqual({ ...noProblems, accepted: 1, finished: 1, open: 0, attempts: 2 });
+  });
+
   it("[C27] the ledger fold finds a task that ended twice, and one whose run ended without it", () => {
     const facts = [grant("r.0", 1), grant("r.1", 1), end("r.0"), end("r.0"), fact("run.succeeded")];
 

@@ -59,8 +59,10 @@ export class LedgerFold {
     const task = typeof data["task"] === "string" ? data["task"] : "";
     if (type === "task.granted") {
       figures.attempts++;
-      if (data["attempt"] === 1) figures.accepted++;
-      else figures.repeated++;
+      // The grant before was never acked: nothing has run since the attempt was counted.
+      const isCounted = data["isRedelivery"] === true;
+      if (data["attempt"] === 1 && !isCounted) figures.accepted++;
+      else if (!isCounted) figures.repeated++;
       addToSet(this.#openTasks, subject, task);
     }
     if (type === "task.refused") figures.refusedLate++;

@@ -70,6 +70,18 @@ describe("RunFold", () => {
     expect(foldRun(null, warned).open).toBe(0);
   });
 
+  it("[C26] the run fold parks a task that its worker refused, and gives the number of its attempt to the next grant", () => {
+    const refused = facts(
+      ["run.created"],
+      ["task.granted", { task, fence: 1, attempt: 1, worker: "t/w" }],
+      ["task.requeued", { task, fence: 2, attempt: 0, delayMs: 1_000 }],
+      ["task.granted", { task, fence: 3, attempt: 1, worker: "t/w", isRedelivery: true }],
+    );
+
+    expect(taskOf(foldRun(null, refused.slice(0, 3)))).toMatchObject({ phase: "parked", attempt: 0, worker: null });
+    expect(taskOf(foldRun(null, refused))).toMatchObject({ phase: "leased", attempt: 1, fence: 3 });
+  });
+
   it("[C26] the run fold dates a task as ready from the first fact that made it ready, though a later fact repeats it", () => {
     const again = facts(["run.created"], ["task.ready", { task }], ["task.ready", { task }]);
 

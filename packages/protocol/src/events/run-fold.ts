@@ -276,8 +276,11 @@ function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): Task
     case "task.running":
     case "task.rebound":
       return { ...task, isAcked: true };
-    case "task.requeued":
-      return releaseTask(task, readNumber(data, "fence"), at);
+    case "task.requeued": {
+      // Where no worker ran it, the number of the attempt is free again.
+      const attempt = data["attempt"] === undefined ? task.attempt : readNumber(data, "attempt");
+      return releaseTask({ ...task, attempt }, readNumber(data, "fence"), at);
+    }
     case "task.retrying":
       return data["frame"] === undefined ? releaseTask(task, readNumber(data, "nextFence"), at) : task;
     case "frame.opened":

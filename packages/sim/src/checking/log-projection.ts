@@ -178,7 +178,11 @@ export class LogProjection {
       task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
       task.reboundAt = at;
     }
-    if (type === "task.requeued") task.fence = Number(data["fence"]);
+    if (type === "task.requeued") {
+      task.fence = Number(data["fence"]);
+      // Nobody ran it: its number is free again.
+      if (data["attempt"] !== undefined) task.attempt = Number(data["attempt"]);
+    }
     if (type === "task.retrying" && data["nextFence"] !== undefined) task.fence = Number(data["nextFence"]);
     if (type === "task.requeued" || type === "task.retrying" || endStatusOf(type) !== null) task.worker = null;
     task.endStatus ??= type === "frame.ended" ? String(data["status"]) : endStatusOf(type);

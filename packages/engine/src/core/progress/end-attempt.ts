@@ -6,6 +6,7 @@ import type { Fact, LeasedTask, OpenTask, RunRow } from "../../storage/rows.ts";
 import { attemptTimeoutMs } from "../delivery/dispatch.ts";
 import { releaseAttempt } from "../delivery/held-attempts.ts";
 import type { HandlerState } from "../delivery/waiting-attempts.ts";
+import { isSameAttempt } from "../fleet/connected-worker.ts";
 import { recordDeadLetter } from "../nodes/dead-letters.ts";
 import { errorText } from "../nodes/end-run.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
@@ -100,6 +101,17 @@ export const hasDeliveryLeft = (work: UnitOfWork, { policy }: PlanNode, { delive
 
 export const withoutDelivery = (task: LeasedTask): LeasedTask => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
+/** A grant that no worker acked was not run: the next one has its number. Of attempts that the fleet does not show nothing is known. */
+function hasRun(work: UnitOfWork, task: LeasedTask, handler: HandlerState): boolean {
+  if (handler === "unacked") return false;
+  const attempt = work.fleet.workers.get(task.worker)?.attempts.get(task.id);
+  if (task.acked || attempt?.fence !== task.fence || attempt.acked || attempt.isSentAgain === true) return true;
+  return work.fleetChanges.some((one) => one.type === "ack" && isSameAttempt(one, attempt));
+}
+
+const withoutAttempt = (task: LeasedTask): LeasedTask =>
+  withTaskState({ ...task, attempt: Math.max(0, task.attempt - 1) }, { isRedelivered: true });
+
 interface TakeBackOptions {
   readonly finalCode?: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE";
   readonly handler?: HandlerState;
@@ -122,8 +134,11 @@ export function takeBackAttempt(
     return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }
   const held = handler === "ended" ? task : withFormerHolder(work, task);
-  const back = requeueTask(work, node, prepareNextAttempt(progress, held));
-  progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason });
+  const next = prepareNextAttempt(progress, held);
+  const wasRun = hasRun(work, task, handler);
+  const back = requeueTask(work, node, wasRun ? next : withoutAttempt(next));
+  const again = wasRun ? {} : { attempt: back.attempt };
+  progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason, ...again });
   work.recordMetric("cmd_retry_total", { reason: code });
 }
 
@@ -146,11 +161,12 @@ export function deferRefusedTask(work: UnitOfWork, run: RunRow, task: LeasedTask
     return failTask(progress, task, { code: "E.DISPATCH.UNAVAILABLE", message, details }, null);
   }
   const delayMs = Math.min(keyRefusalPause.firstMs * 2 ** Math.min(count, 16), keyRefusalPause.msMax);
-  const refused = withTaskState(prepareNextAttempt(progress, task), { keyRefusals: { count: count + 1, since } });
+  const next = withoutAttempt(prepareNextAttempt(progress, task));
+  const refused = withTaskState(next, { keyRefusals: { count: count + 1, since } });
   releaseKey(work, task);
-  const { fence } = work.moveTask(refused, { type: "defer", due: work.now + delayMs });
+  const { fence, attempt } = work.moveTask(refused, { type: "defer", due: work.now + delayMs });
   const name = work.fleet.workers.get(task.worker)?.name ?? task.worker;
   const reason = `worker ${name} refused it: another task holds its concurrency key there (${error.message})`;
-  progress.record("task.requeued", { task: task.id, fence, from: task.worker, code: error.code, reason, delayMs });
+  progress.record("task.requeued", { task: task.id, fence, from: task.worker, code: error.code, reason, delayMs, attempt });
   work.recordMetric("cmd_retry_total", { reason: error.code });
 }

@@ -82,9 +82,10 @@ export function withoutLiveProgress<R extends OpenTask>(task: R): R {
 /** The next attempt begins without progress. */
 export function resetForNextAttempt(task: LeasedTask): LeasedTask {
   if (task.state === null) return task;
-  const { said: reported, results, calls, keyRefusals } = readTaskState(task);
-  if ([reported, results, calls, keyRefusals].every((one) => one === undefined)) return task;
-  return withTaskState(task, { said: undefined, results: undefined, calls: undefined, keyRefusals: undefined });
+  const { said: reported, results, calls, keyRefusals, isRedelivered } = readTaskState(task);
+  if ([reported, results, calls, keyRefusals, isRedelivered].every((one) => one === undefined)) return task;
+  const progress = { said: undefined, results: undefined, calls: undefined };
+  return withTaskState(task, { ...progress, keyRefusals: undefined, isRedelivered: undefined });
 }
 
 /** The pause before the next try: exponential up to a maximum, then 20 % more or less. */

@@ -49,6 +49,8 @@ export interface TaskState {
   readonly refused?: number;
   /** Processes that know no fences, were given it and have not reported its end: it may still run there. */
   readonly formerHolders?: readonly FormerHolder[];
+  /** Its last grant was taken back before any worker ran it: the next one has the same attempt number. */
+  readonly isRedelivered?: true;
   /** Refusals in a row because another task held its concurrency key at the worker, and when the first one came. */
   readonly keyRefusals?: { readonly count: number; readonly since: Millis };
 }

@@ -34,7 +34,7 @@ export const LedgerFiguresSchema = t.object({
   finished: t.integer(0, "Tasks that ended after they were given to a worker."),
   open: t.anyInteger({ description: "accepted minus finished; can be negative for a range that starts mid-run." }),
   attempts: t.integer(0, "Dispatches."),
-  repeated: t.integer(0, "Dispatches that were not the first of their task."),
+  repeated: t.integer(0, "Dispatches of tasks that a worker had acknowledged before: they may have run twice."),
   refusedLate: t.integer(0, "Outcomes that came after another was accepted, or under an older fence; at most 20 a task."),
   lost: t.integer(0, "Tasks given to a worker that had not ended when their run ended."),
   twice: t.integer(0, "Outcomes accepted after a task already had one."),

@@ -104,7 +104,7 @@ function countFacts(facts: readonly ObservedFact[]): Record<SummedFigure, number
     accepted: given.size,
     finished: [...given].filter((task) => ended.has(task)).length,
     attempts: grants.length,
-    repeated: grants.length - given.size,
+    repeated: grants.filter(({ data }) => data["isRedelivery"] !== true).length - given.size,
     refusedLate: facts.filter(({ type }) => type === "task.refused").length,
   };
 }
