@@ -241,7 +241,7 @@ class LedgerFigures(TypedDict):
     open: int
     # Dispatches.
     attempts: int
-    # Dispatches that were not the first of their task.
+    # Dispatches of tasks that a worker had acknowledged before: they may have run twice.
     repeated: int
     # Outcomes that came after another was accepted, or under an older fence; at most 20 a task.
     refusedLate: int
