@@ -5,6 +5,10 @@ import type { SpecRule } from "./spec-rules.ts";
 import { isTemplate, matchesTitle, type TestTitle } from "./test-titles.ts";
 
 const columns = ["id", "section", "requirement", "rule", "test", "state"];
+/** Seeds about the wire: what they ask for is proven only where two ends meet, or in what both ends run. */
+const wireRow = /^R[01]-/;
+const wireTestFile =
+  /^(test\/system|test\/engine\/rest|packages\/doors\/src\/(session|rest)|packages\/session|packages\/protocol)\/|^packages\/runtime\/src\/worker[^/]*$/;
 const decidedWithReason = /^decided otherwise: *\S/;
 
 interface RequirementRow {
@@ -69,6 +73,8 @@ export function checkRequirements(text: string, rules: readonly SpecRule[], titl
         report(`${id} names the template of a title; write one that a run reports: "${name}"`);
     }
     if (state === "met" && (ids.length === 0 || tests.length === 0)) report(`${id} is met, so it needs a rule and a test`);
+    else if (state === "met" && wireRow.test(id) && !tests.some((name) => isShownOnWire(name, titles)))
+      report(`${id} is met, so one of its tests must go over a socket, through the API, or through what both ends run`);
     if (state.startsWith("decided otherwise") && !decidedWithReason.test(state))
       report(`${id} is decided otherwise without a reason`);
     else if (state !== "met" && state !== "not yet" && !decidedWithReason.test(state))
@@ -76,6 +82,9 @@ export function checkRequirements(text: string, rules: readonly SpecRule[], titl
   }
   return problems;
 }
+
+const isShownOnWire = (name: string, titles: readonly TestTitle[]): boolean =>
+  titles.some(({ file, text }) => wireTestFile.test(file) && matchesTitle(text, name));
 
 export interface CitedTest {
   line: number;

@@ -31,7 +31,7 @@ const table = (...rows: string[]) =>
   ["# Requirements", "", "| id | section | requirement | rule | test | state |", "|---|---|---|---|---|---|", ...rows, ""].join(
     "\n",
   );
-const met = row("R0-001", "1", "Leases end \\| or not", "L1", "[L1] ends a lease", "met");
+const met = row("R2-001", "1", "Leases end \\| or not", "L1", "[L1] ends a lease", "met");
 
 const validFiles = {
   "docs/spec.md": spec,
@@ -80,66 +80,80 @@ describe("the rows of the requirements", () => {
     const cited = ["[Q1] is fair on sqlite today", "[Q1] is fair on paper today"].join("<br>");
     const requirements = table(
       met,
-      row("R0-002", "1", "Fair", "Q1", cited, "met"),
-      row("R0-003", "1", "Later", "", "", "not yet"),
+      row("R2-002", "1", "Fair", "Q1", cited, "met"),
+      row("R2-003", "1", "Later", "", "", "not yet"),
     );
     const reported = new Set(["[L1] ends a lease", "[Q1] fair queues", "[Q1] is fair on sqlite today"]);
 
     expect(checkWithFiles({ "docs/requirements.md": requirements })).toEqual([]);
     expect(findUnreportedTitles(requirements, reported)).toEqual([
-      'docs/requirements.md:6: R0-002 names a test that did not run: "[Q1] is fair on paper today"',
+      'docs/requirements.md:6: R2-002 names a test that did not run: "[Q1] is fair on paper today"',
     ]);
     expect(findUnreportedTitles(table(met), reported)).toEqual([]);
   });
 
   it("[H25] a requirements row that cites the template of a computed title is reported without a run", () => {
-    expect(checkWithRow("R0-002", "1", "Fair", "R3", "[R3] knows %s as a word", "met")).toEqual([
-      'docs/requirements.md:6: R0-002 names the template of a title; write one that a run reports: "[R3] knows %s as a word"',
+    expect(checkWithRow("R2-002", "1", "Fair", "R3", "[R3] knows %s as a word", "met")).toEqual([
+      'docs/requirements.md:6: R2-002 names the template of a title; write one that a run reports: "[R3] knows %s as a word"',
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on ${store} today", "met")).toHaveLength(1);
+    expect(checkWithRow("R2-002", "1", "Fair", "Q1", "[Q1] is fair on ${store} today", "met")).toHaveLength(1);
+  });
+
+  it("[H26] a met row of the seeds about the wire must cite a test over a socket, through the API, or of what both ends run", () => {
+    const system = { "test/system/leases.test.ts": 'it("[L1] ends a lease over a socket", run);' };
+    const checkSeed = (seed: number, test: string) =>
+      checkWithFiles({ ...system, "docs/requirements.md": table(row(`R${seed}-001`, "1", "Leases end", "L1", test, "met")) });
+
+    for (const seed of [0, 1]) {
+      expect(checkSeed(seed, "[L1] ends a lease")).toEqual([
+        expect.stringContaining(`R${seed}-001 is met, so one of its tests must go over a socket`),
+      ]);
+      expect(checkSeed(seed, "[L1] ends a lease<br>[L1] ends a lease over a socket")).toEqual([]);
+    }
+    expect(checkSeed(2, "[L1] ends a lease")).toEqual([]);
   });
 
   it("[H16] a requirements row may name a test whose title is partly computed", () => {
-    expect(checkWithRow("R0-002", "1", "Fair", "Q1", "[Q1] is fair on sqlite today", "met")).toEqual([]);
-    expect(checkWithRow("R0-002", "1", "Fair", "R3", "`[R3] knows this as a word`", "met")).toEqual([]);
-    expect(checkWithRow("R0-002", "1", "Fair", "Q1, L1", "[Q1] fair queues<br>[L1] ends a lease", "met")).toEqual([]);
+    expect(checkWithRow("R2-002", "1", "Fair", "Q1", "[Q1] is fair on sqlite today", "met")).toEqual([]);
+    expect(checkWithRow("R2-002", "1", "Fair", "R3", "`[R3] knows this as a word`", "met")).toEqual([]);
+    expect(checkWithRow("R2-002", "1", "Fair", "Q1, L1", "[Q1] fair queues<br>[L1] ends a lease", "met")).toEqual([]);
   });
 
   it("[H16] the docs check reports a requirements row that names a missing test or rule, whatever the state of the row", () => {
-    expect(checkWithRow("R0-002", "1", "Fair", "L1", "[L1] ends", "met")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "L1", "[L1] ends", "met")).toEqual([
       expect.stringContaining('does not exist: "[L1] ends"'),
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "", "[L1] ends a lease!", "not yet")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "", "[L1] ends a lease!", "not yet")).toEqual([
       expect.stringContaining("does not exist"),
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "K1", "", "not yet")).toEqual([expect.stringContaining("names rule K1")]);
+    expect(checkWithRow("R2-002", "1", "Fair", "K1", "", "not yet")).toEqual([expect.stringContaining("names rule K1")]);
   });
 
   it("[H16] a requirements row with the state met needs a rule and a test, and the rule must not be only planned", () => {
-    expect(checkWithRow("R0-002", "1", "Fair", "", "[L1] ends a lease", "met")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "", "[L1] ends a lease", "met")).toEqual([
       expect.stringContaining("needs a rule and a test"),
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "L1", "", "met")).toEqual([expect.stringContaining("needs a rule and a test")]);
-    expect(checkWithRow("R0-002", "1", "Fair", "L2", "[L1] ends a lease", "met")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "L1", "", "met")).toEqual([expect.stringContaining("needs a rule and a test")]);
+    expect(checkWithRow("R2-002", "1", "Fair", "L2", "[L1] ends a lease", "met")).toEqual([
       expect.stringContaining("only planned"),
     ]);
   });
 
   it("[H16] a requirements row has one of three states, and 'decided otherwise' needs a reason", () => {
-    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise: it is a drawing")).toEqual([]);
-    expect(checkWithRow("R0-002", "1", "Fair", "", "", "not yet")).toEqual([]);
-    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise:")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "", "", "decided otherwise: it is a drawing")).toEqual([]);
+    expect(checkWithRow("R2-002", "1", "Fair", "", "", "not yet")).toEqual([]);
+    expect(checkWithRow("R2-002", "1", "Fair", "", "", "decided otherwise:")).toEqual([
       expect.stringContaining("without a reason"),
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "", "", "decided otherwise")).toEqual([
+    expect(checkWithRow("R2-002", "1", "Fair", "", "", "decided otherwise")).toEqual([
       expect.stringContaining("without a reason"),
     ]);
-    expect(checkWithRow("R0-002", "1", "Fair", "", "", "done")).toEqual([expect.stringContaining('the state "done"')]);
+    expect(checkWithRow("R2-002", "1", "Fair", "", "", "done")).toEqual([expect.stringContaining('the state "done"')]);
   });
 
   it("[H16] the requirements table has the agreed columns, and each row has six cells and a unique id", () => {
-    expect(checkWithRow("R0-002", "1", "a | b", "", "", "not yet")).toEqual([expect.stringContaining("7 cells in place of 6")]);
-    expect(checkWithRow("R0-001", "1", "again", "", "", "not yet")).toEqual([expect.stringContaining("R0-001 is used twice")]);
+    expect(checkWithRow("R2-002", "1", "a | b", "", "", "not yet")).toEqual([expect.stringContaining("7 cells in place of 6")]);
+    expect(checkWithRow("R2-001", "1", "again", "", "", "not yet")).toEqual([expect.stringContaining("R2-001 is used twice")]);
     expect(checkWithFiles({ "docs/requirements.md": "| id | what |\n|---|---|\n| 1 | a |\n" })).toEqual([
       expect.stringContaining("the columns are id | section"),
       expect.stringContaining("no table with the columns"),
