@@ -54,6 +54,12 @@ export function throwOnErrors(problems: readonly WorkflowProblem[]): void {
   if (refusal !== null) throw refusal;
 }
 
+/** What the answer to a saving says of a workflow that was accepted. */
+export function warningsField(problems: readonly WorkflowProblem[]): { readonly problems?: readonly WorkflowProblem[] } {
+  const warnings = problems.filter((problem) => !isError(problem)).slice(0, problemsMax);
+  return warnings.length === 0 ? {} : { problems: warnings };
+}
+
 /** Null if there are only warnings. */
 export function invalidWorkflowFault(problems: readonly WorkflowProblem[]): Fault | null {
   const errors = problems.filter(isError);

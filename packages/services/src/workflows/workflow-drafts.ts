@@ -6,7 +6,14 @@ import { uuidFromText } from "../documents/derived-names.ts";
 import { retryOnConflict } from "../documents/documents.ts";
 import { owns } from "../documents/owned-documents.ts";
 import type { Caller } from "../identity/identity.ts";
-import { checkPreviewSize, findProblems, parseWorkflow, readAllowUnknown, throwOnErrors } from "./workflow-checks.ts";
+import {
+  checkPreviewSize,
+  findProblems,
+  parseWorkflow,
+  readAllowUnknown,
+  throwOnErrors,
+  warningsField,
+} from "./workflow-checks.ts";
 import {
   type DraftRevision,
   newWorkflowDocument,
@@ -59,17 +66,25 @@ export class WorkflowDrafts {
       const action = document === null ? "workflow.create" : "workflow.update";
       const { repeated } = await this.#store.write(caller, rev, { document: next }, { action, ask });
       const written = repeated ? (await this.#store.readAny(tenant, workflowId)).document : null;
-      return { workflowId, revision: repeated ? revisionMadeBy(written, ask) : next.revision, repeated };
+      const revision = repeated ? revisionMadeBy(written, ask) : next.revision;
+      // With a key the answer must be the same when it is repeated, though the catalogue may be another by then.
+      return { workflowId, revision, repeated, ...(ask === null && warningsField(problems)) };
     });
   }
 
-  async replace(caller: Caller, id: string, body: JsonValue, checkRevision: RevisionCheck): Promise<WorkflowDocument> {
+  async replace(
+    caller: Caller,
+    id: string,
+    body: JsonValue,
+    checkRevision: RevisionCheck,
+  ): Promise<{ readonly document: WorkflowDocument } & ReturnType<typeof warningsField>> {
     checkRevision((await this.#store.find(caller.identity, id)).document);
     const workflow = checkPreviewSize(parseWorkflow(body, id));
     if (workflow.id !== id)
       throw fault("E.REQUEST.INVALID", `workflow.id must be ${id}, as in the address`, { path: "workflow.id" });
     const options = { allowUnknown: readAllowUnknown(body) };
-    throwOnErrors(await findProblems(this.#store.context.catalogues, caller.identity.tenant, workflow, options));
+    const problems = await findProblems(this.#store.context.catalogues, caller.identity.tenant, workflow, options);
+    throwOnErrors(problems);
     const { document } = await this.#store.update(caller, id, {
       action: "workflow.update",
       ask: null,
@@ -78,7 +93,7 @@ export class WorkflowDrafts {
         return { document: replaceDraft(now, caller, this.#store.now(), workflow, null) };
       },
     });
-    return document;
+    return { document, ...warningsField(problems) };
   }
 
   async delete(caller: Caller, id: string, checkRevision: RevisionCheck): Promise<void> {

@@ -53,6 +53,8 @@ export interface WrittenWorkflow {
   readonly workflowId: string;
   readonly revision: number | null;
   readonly repeated: boolean;
+  /** Warnings, where there are any. */
+  readonly problems?: readonly WorkflowProblem[];
 }
 
 /** What a change writes. */

@@ -54,10 +54,10 @@ function workflowIdempotencyKeyOf(
   return { key, digest: sum, searchTerm: searchTermFor("ask", `${call.tenant} ${key} ${sum}`) };
 }
 
-const writtenReply = ({ workflowId, revision, repeated }: WrittenWorkflow): RestReply =>
+const writtenReply = ({ revision, repeated, ...body }: WrittenWorkflow): RestReply =>
   revision === null
-    ? { body: { workflowId }, headers: replayedHeader(repeated) }
-    : { body: { workflowId, revision }, headers: { etag: `"r${revision}"`, ...replayedHeader(repeated) } };
+    ? { body, headers: replayedHeader(repeated) }
+    : { body: { ...body, revision }, headers: { etag: `"r${revision}"`, ...replayedHeader(repeated) } };
 
 function storedWorkflowHandlers(workflows: WorkflowServices) {
   const { store, drafts, digest } = workflows;
@@ -84,8 +84,9 @@ function storedWorkflowHandlers(workflows: WorkflowServices) {
 
     async replaceWorkflow(call) {
       const checkRevision = readRevisionCheck(call);
-      const document = await drafts.replace(call, call.param("workflowId"), call.readJson(), checkRevision);
-      return { body: { workflowId: document.id, revision: document.revision }, headers: { etag: workflowEtag(document) } };
+      const { document, ...warnings } = await drafts.replace(call, call.param("workflowId"), call.readJson(), checkRevision);
+      const body = { workflowId: document.id, revision: document.revision, ...warnings };
+      return { body, headers: { etag: workflowEtag(document) } };
     },
 
     async deleteWorkflow(call) {

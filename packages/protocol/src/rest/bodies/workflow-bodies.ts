@@ -27,9 +27,6 @@ export const WorkflowSaveRequestSchema = t.intersect([
   t.object({ allowUnknown: t.optional(t.allowUnknownFlag()) }),
 ]);
 export const WorkflowListSchema = pageAsOf(StoredWorkflowSchema);
-export const WorkflowRefSchema = t.object({ workflowId: t.id(), revision: t.optional(t.integer(1)) });
-export type WorkflowRef = Static<typeof WorkflowRefSchema>;
-
 export const WorkflowProblemSchema = t.object({
   path: t.string({ description: "JSON pointer into the workflow." }),
   code: t.id(),
@@ -38,6 +35,14 @@ export const WorkflowProblemSchema = t.object({
   severity: t.oneOf(["error", "warning"]),
 });
 export type WorkflowProblem = Static<typeof WorkflowProblemSchema>;
+
+export const WorkflowRefSchema = t.object({
+  workflowId: t.id(),
+  revision: t.optional(t.integer(1)),
+  problems: t.optional(t.list(WorkflowProblemSchema)),
+});
+export type WorkflowRef = Static<typeof WorkflowRefSchema>;
+
 export const WorkflowCheckSchema = t.object({
   isValid: t.boolean({ description: "Nothing worse than a warning." }),
   problems: t.list(WorkflowProblemSchema),
