@@ -95,7 +95,7 @@ describe("a worker's guards on a real socket", () => {
   it("[W195] over a socket a draining worker refuses new work and delivers the result of what it has in flight", async () => {
     const { scheduler, worker } = await open();
     await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
-    scheduler.dispatch("a", "demo.delay", { durationMs: 500, text: "a" });
+    scheduler.dispatch("a", "demo.delay", { durationMs: 2_000, text: "a" });
     await scheduler.nextFrame("biz.exec.feedback", isAbout("a"));
     scheduler.sendFrame("control.drain", { reason: "for the test" });
     await scheduler.nextFrame("control.heartbeat", ({ payload }) => payload["draining"] === true);

@@ -51,7 +51,7 @@ describe("dispatches", () => {
   });
 
   it("[O76] a late result under an older fence is dropped, and the result of the current attempt counts", async () => {
-    const { api, start, worker } = await open("--ack-deadline", "300");
+    const { api, start, worker } = await open("--ack-deadline", "2000");
     const runId = await start();
     const late = await worker.nextDispatch();
     const current = await worker.takeDispatch();
@@ -150,7 +150,7 @@ describe("sessions", () => {
   });
 
   it("[O78] one, two and three missed heartbeats show as warn, degraded and unhealthy, then the worker is lost and its work given to another", async () => {
-    const { ws, api, start, worker } = await open("--heartbeat", "1500", "--lease", "7500");
+    const { ws, api, start, worker } = await open("--heartbeat", "2000", "--lease", "10000");
     const runId = await start();
     const before = await worker.takeDispatch();
     worker.beat([before]);
