@@ -220,6 +220,7 @@ export class EngineHarness {
       session?: string;
       running?: readonly AttemptRef[] | null;
       mayBeNewProcess?: true;
+      keepsPackages?: true;
       resumed?: { readonly unacked: readonly AttemptRef[] };
     } = {},
   ): Promise<TestWorker> {
@@ -230,11 +231,12 @@ export class EngineHarness {
       running = [],
       resumed,
       mayBeNewProcess,
+      keepsPackages,
       ...rest
     } = changes;
     const worker = `${tenant}/${name}`;
     const order = { type: "worker.join", tenant, worker, name, boot, session, about: describeWorker(rest), running } as const;
-    this.lastJoinAnswer = await this.ask({ ...order, ...omitUndefined({ resumed, mayBeNewProcess }) });
+    this.lastJoinAnswer = await this.ask({ ...order, ...omitUndefined({ resumed, mayBeNewProcess, keepsPackages }) });
     return new TestWorker(this, tenant, worker, session, boot ?? "");
   }
 

@@ -1,6 +1,6 @@
 // Workers known over REST alone, and commands that a worker's session carries out: sent, answered, sent again to a new session.
 
-import type { Command, Effect, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
+import type { Command, Effect, PackageCommand, WorkerCommandRecord, WorkerDescription } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, describeWorker, EngineHarness, type RefusedError } from "../harness/engine-harness.ts";
@@ -90,6 +90,24 @@ describe("workers that are known over REST", () => {
     expect(answer).toMatchObject({ isOnline: true });
     expect(worker.dispatchesSent).toHaveLength(1);
     expect(JSON.parse((await harness.workerRow("t1/w")).about)).toMatchObject({ slots: 3, packages: [packageEntry("test")] });
+  });
+
+  it("[B61] packages that a worker registered over REST stay while its session names none, and go when it names others", async () => {
+    const harness = await new EngineHarness().start();
+    const named = async () => (JSON.parse((await harness.workerRow("t1/w")).about) as WorkerDescription).packages;
+    await harness.ask(enrolCommand({ about: describeWorker({ packages: [packageEntry("test")] }) }));
+    const worker = await harness.joinWorker("w", { packages: [], keepsPackages: true });
+    const about = describeWorker({ packages: [], dialect: "basic" });
+    const describeCommand = { type: "worker.describe", tenant: "t1", worker: "t1/w", session: worker.session, about } as const;
+
+    await harness.ask({ ...describeCommand, keepsPackages: true });
+    expect(await named()).toEqual([packageEntry("test")]);
+    await harness.startRun(buildChain(1));
+    await harness.settle();
+    expect(worker.dispatchesSent).toHaveLength(1);
+
+    await harness.ask(describeCommand);
+    expect(await named()).toEqual([]);
   });
 
   it("[B61] a lost worker that registers again over REST is enrolled again", async () => {

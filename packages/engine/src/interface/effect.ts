@@ -31,6 +31,8 @@ export type AnswerBody =
       readonly drainMemPct: number;
       readonly drainDiskPct: number;
       readonly draining: boolean;
+      /** The dialect of the worker's last session, where it had one. */
+      readonly formerDialect?: string;
     }
   /** `applied: false`: an equal repeat of what is already stored. */
   | { readonly of: "word"; readonly applied: boolean }

@@ -74,6 +74,8 @@ export interface JoinWorkerCommand extends SessionReport {
   readonly boot: string | null;
   readonly about: WorkerDescription;
   readonly running: readonly AttemptRef[] | null;
+  /** The session has named no packages: those that are known, from REST or an earlier session, stay. */
+  readonly keepsPackages?: true;
   /** The worker shows neither that its process is a new one nor that it is the one before. */
   readonly mayBeNewProcess?: true;
   readonly resumed?: { readonly unacked: readonly AttemptRef[] };
@@ -97,6 +99,8 @@ export interface RecordHeartbeatCommand extends SessionReport {
 export interface DescribeWorkerCommand extends SessionReport {
   readonly type: "worker.describe";
   readonly about: WorkerDescription;
+  /** As in a join. */
+  readonly keepsPackages?: true;
 }
 
 export interface LeaveWorkerCommand extends SessionReport {

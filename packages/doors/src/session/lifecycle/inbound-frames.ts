@@ -3,6 +3,7 @@
 
 import type { AttemptRef, Command, ReportErrorCommand, SendWorkerCommand } from "@astraflow/engine";
 import {
+  type Dialect,
   dialectOfNumber,
   type Envelope,
   Fault,
@@ -49,6 +50,10 @@ export class InboundFrames {
   constructor(session: Session) {
     this.#session = session;
     this.#context = session.context;
+  }
+
+  handleDialectChange(dialect: Dialect): void {
+    if (dialect === "first") this.#recentIds = new RecentIds();
   }
 
   handleFrame(envelope: Envelope, bytes: number): void {
@@ -198,7 +203,6 @@ export class InboundFrames {
     const dialect = dialectOfNumber(envelope);
     if (dialect === null) return;
     this.#session.changeDialect(dialect);
-    if (dialect === "first") this.#recentIds = new RecentIds();
     // Before the join is stored there is nothing to change: then the description follows it.
     if (this.#session.phase === "live") postDescription(this.#session, noTag);
   }

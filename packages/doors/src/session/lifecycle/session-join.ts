@@ -96,11 +96,19 @@ function completeJoin(session: Session, connection: SessionConnection, body: Joi
   for (const tag of join.tagsToSettle) stream.settle(tag);
   join.tagsToSettle.length = 0;
   sendOpening(session, connection, body, false);
+  rememberDialect(session, body);
   const { dialect } = session.identity;
   session.log("info", "session.open", { epoch: body.epoch, dialect, features: [...registration.features] });
   if (join.dialect !== dialect) postDescription(session, noTag);
   reconcileResources(session);
   connection.replayBuffered();
+}
+
+/** A process that has shown its dialect in an earlier session need not show it again. A new process may be another program. */
+function rememberDialect(session: Session, { formerDialect }: JoinAnswer): void {
+  const { dialect, freshBootId, isProcessUnknown } = session.identity;
+  const isSameProcess = freshBootId === null && !isProcessUnknown;
+  if (dialect === "undecided" && isSameProcess && formerDialect === "first") session.changeDialect(formerDialect);
 }
 
 function completeResume(session: Session, connection: SessionConnection, body: JoinAnswer): void {

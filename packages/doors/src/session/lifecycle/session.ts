@@ -265,6 +265,7 @@ export class Session implements ConnectionOwner {
     this.stream.changeDialect(dialectRules[dialect]);
     this.writer.changeDialect(this.framePeer);
     this.connection?.bindTo(this.identity);
+    this.inbound.handleDialectChange(dialect);
     this.log("info", "session.dialect", { dialect });
   }
 

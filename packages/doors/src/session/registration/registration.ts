@@ -24,6 +24,8 @@ interface PackageListing {
   readonly handlers: NonNullable<WorkerDescription["handlers"]>;
 }
 
+const emptyListing: PackageListing = { packages: [], handlers: [] };
+
 /** About a thousand packages with usual names. The engine writes it with every change of the worker's row. */
 const descriptionCharsMax = 256 * 1024;
 
@@ -31,7 +33,8 @@ export class Registration {
   /** Protocol extensions that may be used with this worker: what it announces in v2, nothing in other dialects. */
   readonly features: ReadonlySet<string>;
   private readonly capabilities: Omit<WorkerDescription, "packages" | "handlers" | "hostname" | "version" | "dialect">;
-  private readonly registeredListing: PackageListing;
+  /** Null where the register lists no packages. */
+  private readonly registeredListing: PackageListing | null;
   /** Null until there is one. */
   catalog: PackageListing | null;
   /** Reported by a later heartbeat. */
@@ -56,11 +59,14 @@ export class Registration {
       pool: pool ?? "default",
       tags: tags ?? {},
     };
-    const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" })) ?? [];
-    this.registeredListing = {
-      packages: toPackageRefs(listed, readManifestDigests(manifests ?? [])),
-      handlers: readHandlers(manifests ?? []),
-    };
+    const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" }));
+    this.registeredListing =
+      listed === undefined
+        ? null
+        : {
+            packages: toPackageRefs(listed, readManifestDigests(manifests ?? [])),
+            handlers: readHandlers(manifests ?? []),
+          };
     this.catalog = before;
     this.reportedBootId = boot_id ?? null;
     // Who names neither its process nor its attempts cannot report them, and keeps what it has as workers of older dialects do.
@@ -106,7 +112,7 @@ export class Registration {
   /** For a session that has joined. */
   buildDescribe(identity: HandshakeIdentity, { tenant, worker, session }: CommandOrigin): DescribeWorkerCommand {
     this.markJoined();
-    return { type: "worker.describe", tenant, worker, session, about: this.buildDescription(identity) };
+    return { type: "worker.describe", tenant, worker, session, ...this.descriptionFields(identity) };
   }
 
   /** True when the packages of a heartbeat differ from those known. */
@@ -127,11 +133,16 @@ export class Registration {
   private joinFields(identity: HandshakeIdentity, session: string): Omit<JoinWorkerCommand, "running"> {
     const { tenant, worker, displayInfo } = identity;
     const boot = this.bootIdFor(identity);
-    return { type: "worker.join", tenant, worker, name: displayInfo.name, boot, session, about: this.buildDescription(identity) };
+    return { type: "worker.join", tenant, worker, name: displayInfo.name, boot, session, ...this.descriptionFields(identity) };
+  }
+
+  private descriptionFields(identity: HandshakeIdentity): Pick<JoinWorkerCommand, "about" | "keepsPackages"> {
+    const isListed = (this.catalog ?? this.registeredListing ?? this.heartbeatPackages) !== null;
+    return { about: this.buildDescription(identity), ...(!isListed && { keepsPackages: true }) };
   }
 
   private buildDescription({ displayInfo, dialect }: HandshakeIdentity): WorkerDescription {
-    const { handlers } = this.catalog ?? this.registeredListing;
+    const { handlers } = this.currentListing;
     return {
       ...this.capabilities,
       // Until the worker has shown its dialect it gets one task at a time.
@@ -151,7 +162,11 @@ export class Registration {
 
   /** Of the last heartbeat, else of the catalogue, else of the register. */
   private currentPackages(): Packages {
-    return this.heartbeatPackages ?? (this.catalog ?? this.registeredListing).packages;
+    return this.heartbeatPackages ?? this.currentListing.packages;
+  }
+
+  private get currentListing(): PackageListing {
+    return this.catalog ?? this.registeredListing ?? emptyListing;
   }
 }
 

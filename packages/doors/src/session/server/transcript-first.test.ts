@@ -1,3 +1,4 @@
+import { joinAnswer } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
 import { handshakePayload, olderRegisterPayload } from "../../testing/fake-worker.ts";
@@ -128,12 +129,18 @@ describe("one exchange in full with a worker of the first generation", () => {
     expect((await back.nextFrame("control.reset")).payload).toEqual({ code: "E.SESSION.UNKNOWN", reason: expect.any(String) });
     expect((await back.closed).code).toBe(1011);
 
+    engine.answerWith("worker.join", () => ({ body: { ...joinAnswer, formerDialect: "first" } }));
     const again = await fixture.connectWorker({ dialect: "first", count: 6 });
     again.sendFrame("control.handshake", greeting, ackRequested);
     await again.nextFrame("control.ack");
     again.sendFrame("control.register", olderRegisterPayload(), ackRequested);
     // Its counter has gone on: the same process, which keeps what it runs.
-    expect(await engine.nextCommand("worker.join")).toMatchObject({ boot: null, running: null });
+    const rejoin = await engine.nextCommand("worker.join");
+    expect(rejoin).toMatchObject({ boot: null, running: null, about: { dialect: "undecided" } });
     expect((await again.nextFrame("control.session.accept")).payload).toMatchObject({ resumed: false });
+    // It has shown its generation before: the row of the worker remembers it for the same process.
+    expect((await engine.nextCommand("worker.describe")).about).toMatchObject({ dialect: "first" });
+    engine.emitEffects(sampleDispatch(rejoin.session, "r.2", 11));
+    expect(await again.nextFrame("biz.exec.dispatch")).toMatchObject({ id: "r.2#11", session_seq: 1 });
   });
 });

@@ -1,7 +1,7 @@
 // A worker joins: new, after a restart, or with the same session on a new socket. Which attempts it keeps is decided in reconcile.ts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { JoinWorkerCommand } from "../../interface/command.ts";
+import type { JoinWorkerCommand, WorkerDescription } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
@@ -12,11 +12,12 @@ import { newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./issued-commands.ts";
-import { packageChanges } from "./package-changes.ts";
+import { packageChanges, withKnownPackages } from "./package-changes.ts";
 import { reconcileAttempts } from "./reconcile.ts";
 
-export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): AnswerBody | Fault {
-  const before = work.worker(command.worker);
+export function joinWorker(work: UnitOfWork, received: JoinWorkerCommand): AnswerBody | Fault {
+  const before = work.worker(received.worker);
+  const command = { ...received, about: withKnownPackages(received, before?.about ?? "{}") };
   const refused = command.resumed === undefined ? refuseClone(work, command, before) : refuseResume(work, command, before);
   if (refused !== null) return refused;
   // A dialect without boot ids: the process of the last join, or the first there is.
@@ -46,7 +47,9 @@ export function joinWorker(work: UnitOfWork, command: JoinWorkerCommand): Answer
   work.changeFleet({ type: "connect", connected, ...lost });
   const { drainMemPct, drainDiskPct } = settingsForTenant(work.settings, command.tenant);
   const draining = worker.draining || condition.strain !== null;
-  return { of: "join", epoch: worker.epoch, leaseMs, heartbeatMs, drainMemPct, drainDiskPct, draining };
+  const { dialect: formerDialect } = JSON.parse(before?.about ?? "{}") as Partial<WorkerDescription>;
+  const answer = { of: "join", epoch: worker.epoch, leaseMs, heartbeatMs, drainMemPct, drainDiskPct, draining } as const;
+  return formerDialect === undefined ? answer : { ...answer, formerDialect };
 }
 
 /** What a session inherits: of the same process its last report, of another one only the list of boots. */

@@ -1,6 +1,6 @@
 // Which packages were added, changed or removed between two announcements of a worker, for the fact about the second. Pure.
 
-import type { WorkerDescription } from "../../interface/command.ts";
+import type { JoinWorkerCommand, WorkerDescription } from "../../interface/command.ts";
 import type { Fact } from "../../storage/rows.ts";
 
 type Package = WorkerDescription["packages"][number];
@@ -19,6 +19,16 @@ export function packageChanges(before: string, after: WorkerDescription): { read
       ...went.map(({ name, version }) => ({ name, version, status: "removed" })),
     ],
   };
+}
+
+/** What a session says of its worker, with the packages that are known where it has named none. `before` is the text of the row. */
+export function withKnownPackages(
+  { about, keepsPackages }: Pick<JoinWorkerCommand, "about" | "keepsPackages">,
+  before: string,
+): WorkerDescription {
+  if (keepsPackages !== true) return about;
+  const { packages = [], handlers } = JSON.parse(before) as Partial<WorkerDescription>;
+  return { ...about, packages, ...(handlers !== undefined && { handlers }) };
 }
 
 /** Data of the fact that a worker announced something else than before. */

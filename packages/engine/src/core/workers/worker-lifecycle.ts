@@ -24,19 +24,20 @@ import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
 import { closeFulfilledCommands, failOpenCommands } from "./issued-commands.ts";
-import { describedData } from "./package-changes.ts";
+import { describedData, withKnownPackages } from "./package-changes.ts";
 import { tasksPinnedTo } from "./removed-resource.ts";
 
 export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand): AnswerBody | Fault {
   const found = findSession(work, command);
   if (found === null) return unknownSession(command.worker);
   const { connected, row } = found;
-  const moved = stepWorker(row, { type: "describe", about: JSON.stringify(command.about) }, work.now);
+  const about = withKnownPackages(command, row.about);
+  const moved = stepWorker(row, { type: "describe", about: JSON.stringify(about) }, work.now);
   if (!("kind" in moved)) return moved;
   work.put(moved);
-  closeFulfilledCommands(work, moved, command.about);
-  work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, command.about));
-  work.changeFleet({ type: "describe", worker: connected.worker, about: command.about });
+  closeFulfilledCommands(work, moved, about);
+  work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, about));
+  work.changeFleet({ type: "describe", worker: connected.worker, about });
   return { of: "worker", worker: connected.worker, draining: row.draining };
 }
 
