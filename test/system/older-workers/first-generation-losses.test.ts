@@ -4,7 +4,7 @@ import type { RunRef, Worker } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler, type TestScheduler } from "../harness/installation.ts";
 import { makeTemporaryFolder, pollUntil, withTimeout } from "../harness/processes.ts";
-import { countStarts, gatedChainWorkflow, makeGatePath, parallelWorkflow, startStandIn } from "./stand-in.ts";
+import { countStarts, gatedChainWorkflow, makeGatePath, parallelWorkflow, showGeneration, startStandIn } from "./stand-in.ts";
 
 async function killAndRestart(scheduler: TestScheduler, between: () => Promise<unknown> = async () => undefined): Promise<void> {
   scheduler.process.kill("SIGKILL");
@@ -20,9 +20,10 @@ it("[O64] a first-generation worker keeps its tasks over kill -9 of the schedule
   const scheduler = await startScheduler();
   const api = new SchedulerApi(scheduler.http);
   const worker = await startStandIn(scheduler.ws);
+  await showGeneration(api);
   const gate = makeGatePath();
   const refs = await Promise.all([..."abc"].map((text) => api.startRun(gatedChainWorkflow(gate, text), text)));
-  await worker.waitForLine("started", 3);
+  await worker.waitForLine("started", 4);
 
   await killAndRestart(scheduler);
   const { greeting, resumed } = await worker.waitForLine("accepted", 2);
@@ -37,7 +38,7 @@ it("[O64] a first-generation worker keeps its tasks over kill -9 of the schedule
     expect(run.nodes?.at(-1)?.result).toEqual({ text: "ABC".charAt(at) });
     expect(await factsOf(api, ref, "task.succeeded")).toBe(2);
   }
-  expect(countStarts(worker.folder)).toEqual(Array(6).fill(1));
+  expect(countStarts(worker.folder)).toEqual(Array(7).fill(1));
   expect(worker.droppedFrames()).toEqual([]);
 });
 

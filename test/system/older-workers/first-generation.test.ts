@@ -4,14 +4,15 @@ import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
 import { pollUntil, withTimeout } from "../harness/processes.ts";
 import { expectSixChainsOnTwoSlots } from "./six-chains.ts";
-import { gatedChainWorkflow, makeGatePath, parallelWorkflow, spawnStandIn, startStandIn } from "./stand-in.ts";
+import { gatedChainWorkflow, makeGatePath, parallelWorkflow, showGeneration, spawnStandIn, startStandIn } from "./stand-in.ts";
 
 it("[O62] an unmodified first-generation worker gets work, never more at once than it has slots, and its values arrive", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws, { slots: 2 });
+  await showGeneration(api);
 
-  await expectSixChainsOnTwoSlots(api, worker);
+  await expectSixChainsOnTwoSlots(api, worker, 1);
 
   const { session, handlers } = await api.get<WorkerDiagnostics>("/api/v1/workers/old-1/diagnostics");
   expect(session).toMatchObject({ phase: "online", dialect: "first" });
@@ -23,6 +24,7 @@ it("[O62] an error from a first-generation worker fails only the node it is abou
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
   const worker = await startStandIn(ws);
+  await showGeneration(api);
   const gate = makeGatePath();
 
   const thrown = await api.startRun(

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Workflow } from "@astraflow/protocol";
-import { afterEach } from "vitest";
+import { afterEach, expect } from "vitest";
 import { type JournalEntry, journalEnvironment, readJournals } from "../../../bench/crash-test/jobs.ts";
+import type { SchedulerApi } from "../harness/installation.ts";
 import { makeTemporaryFolder, type ProcessExit, pollUntil } from "../harness/processes.ts";
 import type { StandInLine } from "./first-worker.ts";
 
@@ -103,6 +104,12 @@ export async function startStandIn(ws: string, options: StandInOptions = {}): Pr
   const standIn = spawnStandIn(ws, options);
   await standIn.waitForLine("ready");
   return standIn;
+}
+
+/** One small task: by its first report the worker shows its generation, and has all its slots from then on. */
+export async function showGeneration(api: SchedulerApi): Promise<void> {
+  const { runId } = await api.startRun(parallelWorkflow(["upper", { text: "first" }]), "first-report");
+  expect((await api.waitForRunEnd(runId)).status).toBe("succeeded");
 }
 
 /** How often each task was begun, by all lives that share the folder, rarest first. */
