@@ -18,6 +18,8 @@ describe("planted bugs", () => {
     "sequence-positions": { profile: "default", from: 15, by: ["positions"] },
     "no-root-lock": { profile: "default", from: 3, by: ["single-lease", "once", "convergence"] },
     "drop-unit": { profile: "default", from: 2, by: ["durable"] },
+    "silent-unasked": { profile: "dialects", from: 4, by: ["held"] },
+    "unstopped-slot-freed": { profile: "session", from: 21, by: ["unstopped"] },
     "resume-forgets-unacked": { profile: "session", from: 4, by: ["in-order"] },
     "duplicate-after-resume": { profile: "session", from: 1, by: ["in-order"] },
     "ack-unsettled": { profile: "session", from: 2, by: ["durable"] },

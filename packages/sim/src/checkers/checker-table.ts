@@ -30,10 +30,12 @@ import { DeliveryLimitIsKept } from "./tasks/delivery-limit-is-kept.ts";
 import { FailedTasksBecomeDeadLetters } from "./tasks/failed-tasks-become-dead-letters.ts";
 import { FirstResultWins } from "./tasks/first-result-wins.ts";
 import { GrantsGoToEligibleWorkers } from "./tasks/grants-go-to-eligible-workers.ts";
+import { LeasedAttemptsAreHeld } from "./tasks/leased-attempts-are-held.ts";
 import { NoIdleSlotWhileWorkWaits } from "./tasks/no-idle-slot-while-work-waits.ts";
 import { OneLeasePerTask } from "./tasks/one-lease-per-task.ts";
 import { StaleReportsChangeNothing } from "./tasks/stale-reports-change-nothing.ts";
 import { UnackedGrantsAreTakenBack } from "./tasks/unacked-grants-are-taken-back.ts";
+import { UnstoppedHandlersKeepTheirSlot } from "./tasks/unstopped-handlers-keep-their-slot.ts";
 import { ContainerIterationsAreComplete } from "./workflows/container-iterations-are-complete.ts";
 import { MiddlewareCallsAreAnsweredOnce } from "./workflows/middleware-calls-are-answered-once.ts";
 import { OutputChunksHaveNoGaps } from "./workflows/output-chunks-have-no-gaps.ts";
@@ -87,6 +89,8 @@ export const checkers = {
   moments: { invariant: "I50", property: RunSnapshotsMatchEarlierReads },
   ledger: { invariant: "I51", property: LedgerBalances },
   commands: { invariant: "I52", property: WorkerCommandsEndOnce },
+  held: { invariant: "I54", property: LeasedAttemptsAreHeld },
+  unstopped: { invariant: "I55", property: UnstoppedHandlersKeepTheirSlot },
   "unknown-package": { invariant: "I53", property: UnknownPackagesAreRefused },
 } as const satisfies Record<string, CheckerDefinition>;
 

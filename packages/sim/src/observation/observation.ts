@@ -53,6 +53,8 @@ export interface TimingGuarantees {
   /** The same for workers that cannot be told how often to beat. */
   readonly quietLeaseMs: number;
   readonly quietHeartbeatMs: number;
+  /** Beyond its lease: how long a worker that cannot list what it runs may be silent about an attempt before it is asked. */
+  readonly silenceMs: number;
   /** An attempt that its worker could not stop keeps its slot for so long, at most. */
   readonly unstoppedSlotMs: number;
   readonly maxDeliveries: number;

@@ -83,6 +83,7 @@ export function generateWorldPlan(
     tokenMs: session.tokenMs,
     guarantees: {
       ...{ ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs },
+      silenceMs: engine.silentGraceMs + engine.recheckMs,
       ...{ unstoppedSlotMs, maxDeliveries, idleMs, convergeMs },
     },
     faultPhaseMs,

@@ -1,5 +1,6 @@
 // Every known bug that can be switched on, and the layer that has it. Checkers that miss a mutant are too weak.
 
+import type { EngineSettings } from "@astraflow/engine";
 import { sessionMutants } from "./session-mutants.ts";
 import { workflowMutants } from "./workflow-mutants.ts";
 
@@ -9,6 +10,10 @@ export const mutants = {
   "sequence-positions": "store",
   "no-root-lock": "store",
   "drop-unit": "store",
+  /** Workers that cannot report what they run are never asked for it. */
+  "silent-unasked": "settings",
+  /** What cannot be stopped frees its slot when it is cancelled. */
+  "unstopped-slot-freed": "settings",
   ...sessionMutants,
   ...workflowMutants,
 } as const;
@@ -21,3 +26,11 @@ type MutantIn<L extends MutantLayer> = { [M in Mutant]: (typeof mutants)[M] exte
 export function mutantIn<L extends MutantLayer>(layer: L, mutant: Mutant | null): MutantIn<L> | null {
   return mutant !== null && mutants[mutant] === layer ? (mutant as MutantIn<L>) : null;
 }
+
+/** The settings of an engine that has the bug. */
+export function mutateSettings(settings: EngineSettings, mutant: MutantIn<"settings"> | null): EngineSettings {
+  if (mutant === "silent-unasked") return { ...settings, recheckMs: neverMs, silentGraceMs: neverMs };
+  return mutant === "unstopped-slot-freed" ? { ...settings, unstoppedSlotMs: 0 } : settings;
+}
+
+const neverMs = 1_000_000_000_000;

@@ -29,7 +29,7 @@ import type { OutputChunkPage } from "../observation/observation.ts";
 import type { WorldPlan } from "../plan/world-plan.ts";
 import type { StoreConnection } from "../store/store-connection.ts";
 import type { ApiRequest } from "./api-request.ts";
-import { type Mutant, mutantIn } from "./mutants.ts";
+import { type Mutant, mutantIn, mutateSettings } from "./mutants.ts";
 import { SessionMutator } from "./session-mutants.ts";
 import { mutateApiCall, mutateEffects, mutateStore } from "./workflow-mutants.ts";
 
@@ -61,7 +61,8 @@ export class SchedulerProcess implements NetworkListener {
   isUp = false;
 
   constructor(options: SchedulerProcessOptions) {
-    const { eventLoop, storeConnection, random, engineSettings: settings, mutant } = options;
+    const { eventLoop, storeConnection, random, mutant } = options;
+    const settings = mutateSettings(options.engineSettings, mutantIn("settings", mutant));
     const engineMutant = mutantIn("engine", mutant);
     const sessionMutant = mutantIn("session", mutant);
     const workflowMutant = mutantIn("workflow", mutant);

@@ -95,10 +95,11 @@ export function cancelByWorker(progress: RunProgress, task: LeasedTask): void {
   handleTaskEnd(progress, cancelled);
 }
 
-/** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
+/** Whether the task may be granted once more. */
 export const hasDeliveryLeft = (work: UnitOfWork, { policy }: PlanNode, { deliveries }: LeasedTask): boolean =>
   deliveries < (policy.maxDeliveries ?? work.settings.maxDeliveries);
 
+/** The same task without its last delivery: an attempt that is given back for a good reason is no failed one. */
 export const withoutDelivery = (task: LeasedTask): LeasedTask => ({ ...task, deliveries: Math.max(0, task.deliveries - 1) });
 
 /** A grant that no worker acked was not run: the next one has its number. Of attempts that the fleet does not show nothing is known. */

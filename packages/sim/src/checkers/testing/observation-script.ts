@@ -33,7 +33,11 @@ export class ObservationScript {
   #storeNow = 1_000_000;
 
   constructor(
-    options: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {},
+    options: {
+      readonly perNodeLimits?: Readonly<Record<string, number>>;
+      readonly hasDisk?: boolean;
+      readonly dialect?: "first";
+    } = {},
     profile = "default",
   ) {
     const guarantees = {
@@ -42,6 +46,7 @@ export class ObservationScript {
       heartbeatMs: 10_000,
       quietLeaseMs: 105_000,
       quietHeartbeatMs: 35_000,
+      silenceMs: 62_000,
       unstoppedSlotMs: 3_600_000,
       maxDeliveries: 3,
       convergeMs: 600_000,
