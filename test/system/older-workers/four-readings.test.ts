@@ -1,36 +1,8 @@
-import { randomUUID } from "node:crypto";
-import type { LogLine, WorkerDiagnostics, Workflow } from "@astraflow/protocol";
+import type { LogLine, WorkerDiagnostics } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
 import { withTimeout } from "../harness/processes.ts";
-import { HandWrittenWorker, type Reading } from "./hand-written-worker.ts";
-
-/** Three nodes, each given the text of the one before. */
-function chainOfThree(packageName: string, text: string): Workflow {
-  const ids = [randomUUID(), randomUUID(), randomUUID()];
-  const port = (key: string, path: string) => [{ key, label: key, binding: { path, mode: "two_way" } }];
-  return {
-    id: randomUUID(),
-    schemaVersion: "2025-10",
-    metadata: { name: "three" },
-    nodes: ids.map((id, index) => ({
-      id,
-      type: `${packageName}.upper`,
-      package: { name: packageName, version: "1.0.0" },
-      status: "published",
-      category: "Texts",
-      label: "upper",
-      position: { x: index * 200, y: 0 },
-      parameters: index === 0 ? { text } : {},
-      ui: { inputPorts: port("in", "parameters.text"), outputPorts: port("out", "results.text"), widgets: [] },
-    })),
-    edges: [0, 1].map((at) => ({
-      id: `e${at}`,
-      source: { node: ids[at] as string, port: "out" },
-      target: { node: ids[at + 1] as string, port: "in" },
-    })),
-  } as Workflow;
-}
+import { chainOfHandTasks, HandWrittenWorker, type Reading } from "./hand-written-worker.ts";
 
 const readings: readonly { readonly reading: Reading; readonly dialect: string; readonly resumed: boolean }[] = [
   { reading: "specification", dialect: "basic", resumed: true },
@@ -45,7 +17,7 @@ it.each(readings)(
     const { http, ws } = await startScheduler();
     const api = new SchedulerApi(http);
     const packageName = `hand.${reading}`;
-    const worker = new HandWrittenWorker(ws, reading, packageName);
+    const worker = new HandWrittenWorker(ws, { reading, packageName });
     try {
       expect(await withTimeout(worker.connect(), "the accept")).toEqual({ resumed: false });
       // The specification alone names no packages over its socket; here somebody else does, for all four.
@@ -53,10 +25,10 @@ it.each(readings)(
       const response = await api.send("POST", "/api/workers/heartbeat", { workerId: worker.instance, packages });
       expect(response.status).toBe(200);
 
-      const warm = await api.startRun(chainOfThree(packageName, "warm"), "warm");
+      const warm = await api.startRun(chainOfHandTasks(packageName, "warm"), "warm");
       expect((await api.waitForRunEnd(warm.runId)).status).toBe("succeeded");
       worker.isHolding = true;
-      const { runId } = await api.startRun(chainOfThree(packageName, "over a cut"), "cut");
+      const { runId } = await api.startRun(chainOfHandTasks(packageName, "over a cut"), "cut");
       await withTimeout(
         worker.until(() => worker.heldCount === 1),
         "the first task",

@@ -1,6 +1,8 @@
 // A worker written by hand on a plain socket, with nothing of our own code: what a document about the protocol prints, in four readings of it.
 // No test lives here.
 
+import { randomUUID } from "node:crypto";
+import type { Workflow } from "@astraflow/protocol";
 import { WebSocket } from "ws";
 
 /** specification: protocol 1 and `seq`. first: protocol 1 and `session_seq`. v1: the oldest names. v2: protocol 2 with every extension. */
@@ -28,12 +30,19 @@ const v1Names: Readonly<Record<string, string>> = {
 
 const everyFeature = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
 
+export interface HandWrittenWorkerOptions {
+  readonly reading: Reading;
+  readonly packageName: string;
+  readonly slots?: number;
+}
+
 export class HandWrittenWorker {
   readonly received: HandFrame[] = [];
   readonly #url: string;
   readonly #reading: Reading;
   readonly #instance: string;
   readonly #packageName: string;
+  readonly #slots: number;
   #socket: WebSocket | null = null;
   #session: { readonly id: string; readonly token: string } | null = null;
   #count = 0;
@@ -44,16 +53,26 @@ export class HandWrittenWorker {
   isHolding = false;
   readonly #listeners = new Set<() => void>();
 
-  constructor(url: string, reading: Reading, packageName: string) {
+  constructor(url: string, { reading, packageName, slots = 2 }: HandWrittenWorkerOptions) {
     this.#url = url;
     this.#reading = reading;
     this.#instance = `hand-${reading}`;
     this.#packageName = packageName;
+    this.#slots = slots;
     this.#nextNumber = reading === "first" ? 1 : 0;
   }
 
   get instance(): string {
     return this.#instance;
+  }
+
+  get isOpen(): boolean {
+    return this.#socket?.readyState === WebSocket.OPEN;
+  }
+
+  /** How many frames of this type it has received. */
+  count(type: string): number {
+    return this.received.filter((frame) => frame.type === this.#name(type)).length;
   }
 
   /** Dials and comes back with a session: by a resume where it has one that can be resumed, else by handshake and register. */
@@ -147,7 +166,7 @@ export class HandWrittenWorker {
   /** The specification alone has capabilities and nothing else. */
   #register(): object {
     const features = this.#reading === "v2" ? everyFeature : [];
-    const capabilities = { concurrency: { max_parallel: 2 }, runtimes: ["python"], features };
+    const capabilities = { concurrency: { max_parallel: this.#slots }, runtimes: ["python"], features };
     const packages = [{ name: this.#packageName, version: "1.0.0", status: "installed" }];
     if (this.#reading === "specification") return { capabilities };
     return { capabilities, packages, ...(this.#reading === "v2" && { boot_id: "boot-1", running: [] }) };
@@ -204,4 +223,31 @@ export class HandWrittenWorker {
       JSON.stringify({ type: this.#name(type), id, ts: new Date().toISOString(), tenant: "default", sender, ...more, payload }),
     );
   }
+}
+
+/** Nodes in a row, each given the text of the one before. */
+export function chainOfHandTasks(packageName: string, text: string, count = 3): Workflow {
+  const ids = Array.from({ length: count }, () => randomUUID());
+  const port = (key: string, path: string) => [{ key, label: key, binding: { path, mode: "two_way" } }];
+  return {
+    id: randomUUID(),
+    schemaVersion: "2025-10",
+    metadata: { name: "in a row" },
+    nodes: ids.map((id, index) => ({
+      id,
+      type: `${packageName}.upper`,
+      package: { name: packageName, version: "1.0.0" },
+      status: "published",
+      category: "Texts",
+      label: "upper",
+      position: { x: index * 200, y: 0 },
+      parameters: index === 0 ? { text } : {},
+      ui: { inputPorts: port("in", "parameters.text"), outputPorts: port("out", "results.text"), widgets: [] },
+    })),
+    edges: ids.slice(1).map((id, at) => ({
+      id: `e${at}`,
+      source: { node: ids[at] as string, port: "out" },
+      target: { node: id, port: "in" },
+    })),
+  } as Workflow;
 }
