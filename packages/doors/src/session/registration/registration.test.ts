@@ -59,6 +59,7 @@ describe("what is kept of a worker's introduction", () => {
     const first = registered(manifest);
 
     const digest = digestOf(first);
+    first.updateInstalled([]);
     first.updateInstalled([
       { name: "demo", version: "1.0.0", status: "installed" },
       { name: "new", version: "1.0.0", status: "installed" },

@@ -119,7 +119,8 @@ export class Registration {
   updateInstalled(installed: HeartbeatPackages): boolean {
     const before = JSON.stringify(this.currentPackages());
     // A heartbeat carries no manifests: what the worker announced before still holds.
-    const known = new Map(this.currentPackages().map((one) => [packageKey(one), one.manifest]));
+    const announced = this.currentListing.packages;
+    const known = new Map(announced.map((one) => [packageKey(one), one.manifest]));
     this.heartbeatPackages = toPackageRefs(installed, known);
     return JSON.stringify(this.currentPackages()) !== before;
   }
