@@ -117,7 +117,7 @@ describe("the manifest of the specification", () => {
     expect(withDefaults(schema.results, {})).toEqual({ status: "PENDING", page: {}, done: false });
   });
 
-  it("[G12] parameters and results that the schemas of a manifest's node forbid are refused", () => {
+  it("[G12] parameters and results that the schemas of a manifest's node forbid are found", () => {
     const { schema } = nodeOf(sample);
     const url = "https://example.com";
 

@@ -69,6 +69,14 @@ describe("checkWorkflow on values", () => {
     expect(checkWorkflow(workflow).at(-1)?.message).toContain("parameters.url is required");
   });
 
+  it("[G29] checkWorkflow takes null in a required parameter for an absent one", () => {
+    const schema = { parameters: objectSchema({ url: { type: "string" } }, { required: ["url"] }) };
+    const workflow = testWorkflow([testNode(0, { parameters: { url: null }, schema })]);
+
+    expect(severitiesOf(workflow)).toEqual(["warning /nodes/0/parameters/url"]);
+    expect(severitiesOf(enforced(workflow))).toEqual(["error /nodes/0/parameters/url"]);
+  });
+
   it("[G29] checkWorkflow does not judge text with a placeholder, nor names that begin with two underscores", () => {
     const properties = { count: { type: "integer" }, who: objectSchema({ age: { type: "number" }, name: { type: "string" } }) };
     const schema = { parameters: objectSchema(properties, { required: ["__container"], additionalProperties: false }) };

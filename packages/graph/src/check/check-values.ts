@@ -155,7 +155,9 @@ function checkAuthoredParameters({ graph, entry, schema, fed, isEnforced, proble
     const steps = parseJsonPointer(problem.path);
     const field = `parameters${problem.path.replaceAll("/", ".")}`;
     const message = `node ${entry.node.id} (${entry.node.label}): ${field} ${problem.message}`;
-    const isRefused = isEnforced || !hasAllowedType(schema, steps, valueAt(parameters, steps));
+    const literal = valueAt(parameters, steps);
+    // Editors write null where nothing was entered: that is an absent value, not one of the wrong type.
+    const isRefused = isEnforced || (literal !== null && !hasAllowedType(schema, steps, literal));
     // An editor writes the defaults of a manifest into a new node; that one of them does not match is no mistake of the author.
     const isError = isRefused && !isSchemaDefault(schema, steps, parameters);
     problems[isError ? "nodeError" : "nodeWarning"](graph, entry, ["parameters", ...steps], message);
@@ -168,9 +170,11 @@ function checkRequiredParameters({ graph, entry, schema, fed, isEnforced, proble
   const { middlewares = [] } = entry.node as { readonly middlewares?: readonly unknown[] };
   const isInChain = entry.host !== null || middlewares.length > 0;
   if (isInChain || !Array.isArray(schema["required"])) return;
-  const filled = withDefaults(schema, entry.node.parameters ?? {}) as object;
+  const filled = withDefaults(schema, entry.node.parameters ?? {}) as Record<string, unknown>;
+  const isSupplied = (name: string): boolean =>
+    Object.hasOwn(filled, name) && (filled[name] !== null || hasAllowedType(schema, [name], null));
   for (const name of schema["required"] as unknown[]) {
-    if (typeof name !== "string" || name.startsWith("__") || fed?.has(name) || Object.hasOwn(filled, name)) continue;
+    if (typeof name !== "string" || name.startsWith("__") || fed?.has(name) || isSupplied(name)) continue;
     const message = `node ${entry.node.id} (${entry.node.label}): parameters.${name} is required and neither authored nor written by an edge`;
     problems[isEnforced ? "nodeError" : "nodeWarning"](graph, entry, ["parameters", name], message);
   }
