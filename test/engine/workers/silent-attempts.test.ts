@@ -78,6 +78,14 @@ describe("an attempt that nobody reports about", () => {
     expect(worker.dispatchesSent).toHaveLength(1);
   });
 
+  it("[B92] a worker that announced lists and whose heartbeats have none is asked as one that cannot list its attempts", async () => {
+    const { harness, worker } = await startAckedTask({});
+
+    await passTimeWithHeartbeats(harness, worker, 30 + 60 + 4);
+
+    expect(worker.dispatchesSent).toHaveLength(2);
+  });
+
   it("[B92] a v2 worker that does not list its attempts is asked after its own lease and the grace, one that does never", async () => {
     const { harness, worker } = await startAckedTask({ features: ["fence", "cancel"] });
     await passTimeWithHeartbeats(harness, worker, 30 + 60 - 1);

@@ -47,7 +47,7 @@ it("[O62] an error from a first-generation worker fails only the node it is abou
 it("[O62] a failure that a first-generation worker cannot report ends with the node's time limit", async () => {
   const { http, ws } = await startScheduler();
   const api = new SchedulerApi(http);
-  const worker = await startStandIn(ws);
+  const worker = await startStandIn(ws, { slots: 2 });
 
   const { runId } = await api.startRun(parallelWorkflow(["fail", { message: "" }, { timeoutMs: 500 }]), "k");
 

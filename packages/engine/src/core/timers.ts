@@ -10,7 +10,7 @@ import { attemptDeadline, openCalls } from "./delivery/middleware-calls.ts";
 import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
 import { instanceIdOf, isSameAttempt } from "./fleet/connected-worker.ts";
 import type { AttemptTimer } from "./fleet/fleet.ts";
-import { canListAttempts } from "./fleet/worker-abilities.ts";
+import { listsAttempts } from "./fleet/worker-abilities.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";
 import { expireDocument } from "./operations/documents.ts";
@@ -124,7 +124,7 @@ export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void
 export function doubtSilentAttempts(work: UnitOfWork): void {
   for (const connected of work.fleet.workers.values()) {
     const { worker, tenant, about, attempts } = connected;
-    if (canListAttempts(about) || work.changedWorkers.has(worker)) continue;
+    if (listsAttempts(connected) || work.changedWorkers.has(worker)) continue;
     if (work.fleet.pendingChanges.concernedWorkers.has(worker)) continue;
     const silentSince = work.now - workerTimings(work.settings, tenant, about.dialect).leaseMs - work.settings.silentGraceMs;
     for (const { task, fence, acked, grantedAt, reportedAt = grantedAt, recheckFrom } of attempts.values())

@@ -54,6 +54,8 @@ export interface ConnectedWorker {
   resourcePressure: string | null;
   liveness: SessionLiveness;
   heartbeatAt: Millis;
+  /** Whether its last heartbeat named the attempts it holds; absent before the first one of this session. */
+  hasList?: boolean;
   /** Since when every check has found no free slot here; null when the last one found some. */
   fullSince: Millis | null;
   isSaturated: boolean;
@@ -104,6 +106,8 @@ export type WorkerChange =
       readonly at: Millis;
       readonly healthy: boolean;
       readonly resourcePressure: string | null;
+      /** It named the attempts that the worker holds. */
+      readonly hasList: boolean;
     }
   | { readonly type: "load"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
   | { readonly type: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
@@ -135,6 +139,7 @@ export function applyToWorker(connected: ConnectedWorker, change: WorkerChange):
     }
     case "heartbeat":
       connected.heartbeatAt = change.at;
+      connected.hasList = change.hasList;
       connected.healthy = change.healthy;
       connected.resourcePressure = change.resourcePressure;
       connected.liveness = "fresh";

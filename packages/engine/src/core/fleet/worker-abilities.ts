@@ -2,13 +2,17 @@
 // a worker of another dialect names counts for nothing.
 
 import type { JoinWorkerCommand, WorkerDescription } from "../../interface/command.ts";
+import type { ConnectedWorker } from "./connected-worker.ts";
 
 type Announced = Pick<WorkerDescription, "dialect" | "features">;
 
 const hasFeature = ({ dialect, features }: Announced, feature: string): boolean => dialect === "v2" && features.includes(feature);
 
-/** Its heartbeats name exactly the attempts it holds. */
-export const canListAttempts = (about: Announced): boolean => hasFeature(about, "held");
+/** Its heartbeats name exactly the attempts it holds: what they did last counts, and before the first what was announced. */
+export const listsAttempts = ({
+  about,
+  hasList = hasFeature(about, "held"),
+}: Pick<ConnectedWorker, "about" | "hasList">): boolean => hasList;
 
 /** It reports itself as unhealthy before it hands work back because it leaves; any other may leave without a sign. */
 export const announcesLeaving = (about: Announced): boolean => hasFeature(about, "held");

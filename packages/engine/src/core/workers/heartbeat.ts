@@ -40,7 +40,8 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
   if (recordPressureChange(work, connected, row, { usage: command, pressure, limits }))
     closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
   const { worker } = connected;
-  work.changeFleet({ type: "heartbeat", worker, at: work.now, healthy: command.healthy, resourcePressure: pressure });
+  const { healthy, held } = command;
+  work.changeFleet({ type: "heartbeat", worker, at: work.now, healthy, resourcePressure: pressure, hasList: held !== null });
   // The worker will be changed after this turn; nothing else in this turn may be decided by its old state.
   if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
   const leased = stopForeignAttempts(work, connected);
