@@ -1,6 +1,7 @@
 // The scheduler's entrance: the command for the CLI, and a scheduler without a process around it for tests and measurements.
 export { schedulerCommand } from "./command.ts";
 export { type FailpointAction, failpointActions, failpointNames } from "./platform/failpoints.ts";
+export { type RestrictedFiles, restrictFolder } from "./platform/private-files.ts";
 export { StartupError } from "./platform/startup-error.ts";
 export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { type ConfigResult, readConfig, type SchedulerConfig } from "./settings/config.ts";

@@ -16,6 +16,7 @@ import { readDemoPage } from "./http/demo-page.ts";
 import { type BoundServer, bindServer } from "./http/http-server.ts";
 import { digestText } from "./platform/ids-and-random.ts";
 import { createLog, type Log } from "./platform/log.ts";
+import { restrictFolder, restrictStoreFile } from "./platform/private-files.ts";
 import { createServiceEnvironment } from "./platform/service-environment.ts";
 import { StartupError } from "./platform/startup-error.ts";
 import type { SchedulerConfig, TlsFilePaths } from "./settings/config.ts";
@@ -60,6 +61,9 @@ export function openLog(config: SchedulerConfig): Log {
   return createLog(config.logLevel, createPasswordMask(config.store));
 }
 
+/** A folder of a hundred thousand blobs must not become one line of the log. */
+const changedPathsLoggedMax = 20;
+
 interface StartContext {
   readonly config: SchedulerConfig;
   readonly material: ServerTlsCredentials | null;
@@ -87,6 +91,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   });
   const environment = createServiceEnvironment(log, config.logLevel === "debug" || config.logLevel === "trace");
   const credentials = await openCredentialsOrStop({ config, replica, environment, log }, host);
+  closeFilesForOthers(config, log);
   const stopMonitor = monitorEngine(host, readiness, log, store);
   const reader = openStoreReader(config.store);
   const storeWatch = await watchForStoreLoss(config.store);
@@ -159,6 +164,18 @@ async function openCredentialsOrStop(options: CredentialsOptions, host: EngineHo
     await host.stop();
     throw cause;
   }
+}
+
+/** After the keys were read: those that others could read are replaced, which must be seen before it is corrected. */
+function closeFilesForOthers({ dataDir, blobDir, store }: SchedulerConfig, log: Log): void {
+  const parts = [
+    restrictFolder(dataDir),
+    restrictFolder(blobDir),
+    ...(store.of === "sqlite" ? [restrictStoreFile(store.file)] : []),
+  ];
+  const changed = parts.flatMap((part) => part.changed);
+  if (changed.length > 0) log.warn({ count: changed.length, changed: changed.slice(0, changedPathsLoggedMax) }, "files.closed");
+  for (const problem of parts.flatMap((part) => part.problems)) log.error({ problem }, "files.open");
 }
 
 /** Watches the files of tokens and certificates for changes. */

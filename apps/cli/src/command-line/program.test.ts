@@ -90,13 +90,13 @@ describe("the command line", () => {
     });
   });
 
-  it("[L5] astra doctor checks node, sqlite, disk and port, and lists the failpoints", async () => {
+  it("[L5] astra doctor checks node, sqlite, disk, port and files, and lists the failpoints", async () => {
     const doctor = JSON.parse((await run("doctor", "--json", "--listen", "127.0.0.1:0")).out);
     const points = JSON.parse((await run("doctor", "--failpoints", "--json")).out);
 
     expect(doctor).toMatchObject({
       ok: true,
-      checks: [{ name: "node" }, { name: "sqlite" }, { name: "disk" }, { name: "port" }],
+      checks: [{ name: "node" }, { name: "sqlite" }, { name: "disk" }, { name: "port" }, { name: "files" }],
     });
     expect(points.failpoints).toContain("turn.committed");
     expect(Object.keys(points.actions)).toEqual(["kill", "exit", "throw", "pause"]);

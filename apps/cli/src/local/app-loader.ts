@@ -31,8 +31,9 @@ export interface DoctorCheck {
   readonly advice?: string;
 }
 
-/** What `astra doctor` asks the scheduler's package: how its store is, and which failpoints it has. */
+/** What `astra doctor` uses of the scheduler's package. */
 export interface SchedulerModule {
+  restrictFolder(folder: string): { readonly changed: readonly string[]; readonly problems: readonly string[] };
   checkStore(store: string): Promise<readonly DoctorCheck[]>;
   readonly failpointNames: readonly string[];
   readonly failpointActions: Readonly<Record<string, string>>;

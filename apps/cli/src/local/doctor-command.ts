@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { CommandContext } from "../api/command-context.ts";
 import { type ExitCode, errorMessage, exitCodes } from "../output/cli-failure.ts";
 import { formatTable } from "../output/table.ts";
-import { type DoctorCheck, loadScheduler } from "./app-loader.ts";
+import { type DoctorCheck, loadScheduler, type SchedulerModule } from "./app-loader.ts";
 
 /** Older versions have bugs in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
@@ -15,6 +15,7 @@ const nodeMin = [22, 19];
 /** Every commit waits for an fsync; above this every answer is slow. */
 const fsyncMsMax = 20;
 const fsyncSampleCount = 25;
+const changedPathsShownMax = 5;
 
 export interface DoctorFlags {
   readonly dataDir: string;
@@ -29,8 +30,10 @@ type DoctorContext = Pick<CommandContext, "terminal" | "json">;
 export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Promise<ExitCode> {
   if (flags.failpoints) return listFailpoints(context);
   const { terminal, json } = context;
+  const scheduler = await loadScheduler();
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
-  if (flags.store) checks.push(...(await (await loadScheduler()).checkStore(flags.store)));
+  checks.push(checkFiles(scheduler.restrictFolder(flags.dataDir)));
+  if (flags.store) checks.push(...(await scheduler.checkStore(flags.store)));
   const isGood = checks.every((check) => check.isGood);
   const { green, red } = terminal.colors;
   if (json) terminal.print(JSON.stringify({ ok: isGood, checks }));
@@ -91,6 +94,14 @@ function checkDisk(dataDir: string): DoctorCheck {
   } catch (cause) {
     return fail("disk", errorMessage(cause), "Choose a writable folder with --data-dir");
   }
+}
+
+/** The permissions are corrected at once: nobody wants the signing key to be readable until they have read an advice. */
+function checkFiles({ changed, problems }: ReturnType<SchedulerModule["restrictFolder"]>): DoctorCheck {
+  if (problems.length > 0) return fail("files", problems.join("; "), "Then run astra doctor again");
+  if (changed.length === 0) return pass("files", "readable by their owner only");
+  const others = changed.length > changedPathsShownMax ? ` and ${changed.length - changedPathsShownMax} more` : "";
+  return pass("files", `closed for other users: ${changed.slice(0, changedPathsShownMax).join(", ")}${others}`);
 }
 
 function measureFsync(file: string): number[] {

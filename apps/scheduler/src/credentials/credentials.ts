@@ -174,7 +174,7 @@ function parseKey(value: unknown): SigningKey | null {
 
 /** Writes aside, syncs, then renames: a crash leaves the old file or the new one. */
 function writeKeys(file: string, keys: readonly SigningKey[]): void {
-  mkdirSync(dirname(file), { recursive: true });
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
   // A new file each time: one that a crash has left may have other permissions.
   const temporaryFile = `${file}.new`;

@@ -39,7 +39,7 @@ function createFolder(dir: string): void {
   if (existsSync(dir)) return;
   createFolder(dirname(dir));
   try {
-    mkdirSync(dir);
+    mkdirSync(dir, 0o700);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause; // another process was faster
   }

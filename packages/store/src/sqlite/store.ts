@@ -28,7 +28,7 @@ import {
   SqliteConnection,
   type SqliteStats,
 } from "./file/connection.ts";
-import { lockDatabase } from "./file/database-lock.ts";
+import { createPrivateFile, lockDatabase } from "./file/database-lock.ts";
 import { inTransaction } from "./file/migrations.ts";
 import { SqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
@@ -98,6 +98,7 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     try {
       checkFileHeader(file);
       lock = lockDatabase(file);
+      createPrivateFile(file);
       connection = this.#connect();
       const { epoch, lastTurn, stored } = registerReplica(connection.db, file, me, this.#options.clock.wall());
       const repository = new SqliteRepository(connection, this.#options);
