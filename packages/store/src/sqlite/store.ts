@@ -1,6 +1,5 @@
 // The store on a file: one writer, one turn at a time, durable when `commit` answers.
 
-import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import type {
@@ -30,6 +29,7 @@ import {
 } from "./file/connection.ts";
 import { createPrivateFile, lockDatabase } from "./file/database-lock.ts";
 import { inTransaction } from "./file/migrations.ts";
+import { emptyWal, WalCheckpoints } from "./file/write-ahead-log.ts";
 import { SqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
@@ -59,7 +59,6 @@ const defaults = {
   busyMs: 1_000,
   walBytesMax: 64 * 1024 * 1024,
 };
-const commitsPerWalCheck = 64;
 const trimRowsMax = 1_000;
 
 export function openSqlite(options: SqliteOptions): SqliteStore {
@@ -83,11 +82,13 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
   #turn: SqliteTurn | null = null;
   /** A turn whose COMMIT answered with an error that leaves its outcome open. */
   #unsettled: { readonly turn: number; readonly cause: unknown } | null = null;
+  readonly #walCheckpoints: WalCheckpoints;
   readonly #settled = new Map<number, "committed" | "absent">();
 
   constructor(options: SqliteOptions) {
     super();
     this.#options = { ...defaults, ...options, file: resolve(options.file) };
+    this.#walCheckpoints = new WalCheckpoints(this.#options);
   }
 
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
@@ -155,7 +156,7 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
       opened.lastTurn = number;
       this.#stats.commits++;
       for (const tenant of written.first.keys()) this.hintListener({ type: "log", tenant });
-      this.#truncateWal();
+      this.#walCheckpoints.handleCommit(connection.db);
       return { outcome: "committed", first: written.first };
     } catch (error) {
       return this.#fail(opened, number, hasTriedCommit, error);
@@ -213,7 +214,10 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     if (opened === null) return;
     this.opened = null;
     await opened.reader.close();
-    if (opened.connection.db.isOpen) opened.connection.db.close();
+    if (opened.connection.db.isOpen) {
+      emptyWal(opened.connection.db);
+      opened.connection.db.close();
+    }
     opened.lock.close();
   }
 
@@ -244,17 +248,6 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
       db.close();
       throw error;
     }
-  }
-
-  /** A reader that stays long keeps the WAL from starting over; once it is gone, this gives the space back. */
-  #truncateWal(): void {
-    if (this.#stats.commits % commitsPerWalCheck !== 0) return;
-    const { db } = this.requireOpen().connection;
-    const { file, walBytesMax, busyMs } = this.#options;
-    const wal = statSync(`${file}-wal`, { throwIfNoEntry: false });
-    if (wal === undefined || wal.size <= walBytesMax) return;
-    db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
-    db.exec(`PRAGMA busy_timeout = ${busyMs}`);
   }
 }
 
