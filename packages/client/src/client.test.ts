@@ -1,4 +1,12 @@
-import { type Route, type Run, type RunDefinition, type RunList, type RunPlan, type RunRef, routes } from "@astraflow/protocol";
+import {
+  type Route,
+  type Run,
+  type RunDefinition,
+  type RunList,
+  type RunPlan,
+  routes,
+  type StartedRunRef,
+} from "@astraflow/protocol";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { allItems, type Client, createClient } from "./index.ts";
 
@@ -60,7 +68,7 @@ describe("calls", () => {
     expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string; at?: number | undefined }>();
     expectTypeOf(client.getRun).returns.resolves.toEqualTypeOf<Run>();
     expectTypeOf(client.listRuns).returns.resolves.toEqualTypeOf<RunList>();
-    expectTypeOf(client.startRun).returns.resolves.toEqualTypeOf<RunRef | RunPlan>();
+    expectTypeOf(client.startRun).returns.resolves.toEqualTypeOf<StartedRunRef | RunPlan>();
     expectTypeOf(client.getRunDefinition).returns.resolves.toEqualTypeOf<RunDefinition>();
     expectTypeOf(client.logout).returns.resolves.toEqualTypeOf<undefined>();
     expectTypeOf(client.downloadResource).returns.resolves.toEqualTypeOf<Response>();

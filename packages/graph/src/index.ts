@@ -1,6 +1,6 @@
 // The public API of the workflow model.
 
-export { checkWorkflow } from "./check/check-workflow.ts";
+export { checkWorkflow, findUnknownFieldWarnings } from "./check/check-workflow.ts";
 export {
   checkPackages,
   type NodeTypeDescription,

@@ -232,6 +232,15 @@ RunStartRequest = TypedDict("RunStartRequest", {
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
+class StartedRun(TypedDict):
+    runId: str
+    status: "RunStatus"
+    definitionHash: str
+    clientId: str
+    createdAt: str
+    problems: NotRequired[list["WorkflowProblem"]]
+
+
 class LedgerFigures(TypedDict):
     # Tasks that were given to a worker for the first time.
     accepted: int
@@ -497,6 +506,15 @@ class Steered(TypedDict):
     runId: str
     tasks: list["SteeredTasks"]
     newRun: NotRequired["RunRef"]
+
+
+class WorkflowProblem(TypedDict):
+    # JSON pointer into the workflow.
+    path: str
+    code: str
+    message: str
+    node: NotRequired[str]
+    severity: Literal["error", "warning"]
 
 
 class WorkflowMetadata(TypedDict):
@@ -841,6 +859,8 @@ class WorkflowNodesMiddlewares(TypedDict):
     extensions: NotRequired[dict[str, Any]]
     metadata: NotRequired[dict[str, Any]]
     role: NotRequired[Literal["middleware"]]
+    position: NotRequired[dict[str, Any]]
+    layout: NotRequired[dict[str, Any]]
 
 
 class WorkflowNodes(TypedDict):

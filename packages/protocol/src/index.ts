@@ -13,6 +13,7 @@ export {
 } from "./definitions/node-ui.ts";
 export {
   type Edge,
+  findUnknownWorkflowFields,
   findWorkflowFaults,
   type Middleware,
   type NodePolicy,
@@ -129,6 +130,7 @@ export {
   type RunStartRequest,
   type RunStatus,
   readRunStartRequest,
+  type StartedRunRef,
 } from "./rest/bodies/run-bodies.ts";
 export {
   type Bulk,

@@ -89,7 +89,7 @@ export function printNewRun(context: CommandContext, ref: RunRef | RunPlan): Exi
 }
 
 /** Only a dry run is answered with a plan. */
-export function requireRunRef(answer: RunRef | RunPlan): RunRef {
+export function requireRunRef<R extends RunRef>(answer: R | RunPlan): R {
   if ("runId" in answer) return answer;
   throw internalFailure("The scheduler answered a start with a dry run.");
 }

@@ -10,9 +10,9 @@ import {
   type JsonObject,
   type JsonValue,
   omitUndefined,
-  type RunRef,
   type RunStartRequest,
   readRunStartRequest,
+  type StartedRunRef,
   type Workflow,
   type WorkflowNode,
 } from "@astraflow/protocol";
@@ -68,7 +68,7 @@ export async function submitRun(
   client: Client,
   request: RunStartRequest,
   { key, log }: { key: string; log: (line: string) => void },
-): Promise<RunRef> {
+): Promise<StartedRunRef> {
   for (let tries = 1; ; tries += 1) {
     try {
       return requireRunRef(await client.startRun({ body: request }, { key }));
@@ -105,6 +105,7 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
       ? new CliFailure(cause.exitCode, cause.body, `astra run ${flags.workflow} --allow-unknown`)
       : cause;
   });
+  for (const { path, message } of ref.problems ?? []) terminal.info(stripControlCharacters(`warning ${path}: ${message}`));
   if (flags.detach) {
     terminal.print(json ? JSON.stringify(ref) : ref.runId);
     terminal.info(`next: astra runs watch ${ref.runId}`);

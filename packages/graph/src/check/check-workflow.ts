@@ -1,6 +1,6 @@
 // Checks of a workflow beyond its schema; a list without errors means the engine can run it.
 
-import { limits, type Workflow } from "@astraflow/protocol";
+import { findUnknownWorkflowFields, limits, type Workflow } from "@astraflow/protocol";
 import { isContainer } from "../plan/container-settings.ts";
 import { type ResolvedEdge, resolveAllEdges } from "../plan/edge-resolution.ts";
 import {
@@ -34,6 +34,7 @@ export function checkWorkflow(
   for (const graph of workflowIndex.graphs) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
   checkNesting(workflowIndex, problems);
   checkValues(workflowIndex, resolvedEdges, problems);
+  warnOfUnknownFields(workflowIndex, problems);
   if (catalogue === undefined) return problems.list;
   const catalogueCheck = new CatalogueCheck(workflowIndex, catalogue, problems, options);
   const budget = { stepsLeft: schemaStepsMax };
@@ -43,6 +44,31 @@ export function checkWorkflow(
   }
   return problems.list;
 }
+
+/** Unknown fields that are listed; one slip is often repeated in every node. */
+const unknownFieldsMax = 100;
+
+/** Of a workflow alone: what is said about it depends on nothing else. */
+export function findUnknownFieldWarnings(workflow: Workflow): GraphProblem[] {
+  const problems = new ProblemList();
+  warnOfUnknownFields(indexWorkflow(workflow), problems);
+  return problems.list;
+}
+
+/** They are kept, since dashboards and importers store things of their own there; a misspelt one must not go unnoticed. */
+function warnOfUnknownFields({ root }: WorkflowIndex, problems: ProblemList): void {
+  for (const { path, hint } of findUnknownWorkflowFields(root.definition, unknownFieldsMax)) {
+    const name = JSON.stringify(String(path.at(-1)).slice(0, 100)).slice(1, -1);
+    problems.warning(
+      root,
+      path,
+      `${name} is not a known field of ${describePlace(path)}, so it is kept and has no effect${hint}`,
+    );
+  }
+}
+
+/** The object that a path leads into: `the workflow`, `nodes.2`, `metadata`. */
+const describePlace = (path: JsonPath): string => (path.length === 1 ? "the workflow" : path.slice(0, -1).join("."));
 
 function checkUniqueIds(graph: IndexedGraph, list: "subgraphs" | "edges", problems: ProblemList): void {
   const seen = new Set<string>();

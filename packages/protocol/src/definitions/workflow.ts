@@ -2,9 +2,12 @@
 
 import type { Static } from "typebox";
 import { type Fault, fault } from "../faults/fault.ts";
+import { isRecord } from "../json/json-value.ts";
 import { limits } from "../json/limits.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
+import type { SchemaNode } from "../schema/schema-violations.ts";
+import { findUnknownFields, type UnknownField } from "../schema/unknown-fields.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses, schemaModes } from "./node-ui.ts";
 
 export const ResultErrorSchema = t.object({ code: t.id(), message: t.text(), details: t.optional(t.openObject()) });
@@ -22,43 +25,59 @@ export const WorkflowNodeStateSchema = t.object(
 );
 export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
+/** Of a policy nothing is kept that is not known: the work would run under other limits than its author wrote. */
+const closed = { additionalProperties: false } as const;
+
 /** How a node is run; absent: the defaults of the scheduler. */
-export const NodePolicySchema = t.object({
-  retry: t.optionalObject({
-    maxAttempts: t.optional(t.between(1, 1_000)),
-    backoffMs: t.optional(t.integer(0)),
-    factor: t.optional(t.number({ minimum: 1, maximum: 100 })),
-    backoffMsMax: t.optional(t.integer(0)),
-  }),
-  timeoutMs: t.optional(t.integer(1)),
-  queueTimeoutMs: t.optional(t.integer(1)),
-  priority: t.optional(t.anyInteger({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
-  concurrency: t.optionalObject({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) }),
-  pool: t.optional(t.id()),
-  tags: t.optional(t.map(t.name())),
-  maxDeliveries: t.optional(t.between(1, 1_000)),
-  affinity: t.optionalObject({
-    key: t.id("Tasks of one tenant with the same key go to one worker."),
-    mode: t.optional(t.oneOf(["sticky", "preferred"])),
-    ttlSeconds: t.optional(t.between(1, 31_536_000)),
-  }),
-  resourceRefs: t.optional(
-    t.list(
-      t.object({
-        resourceId: t.id(),
-        workerName: t.optional(t.name()),
-        type: t.optional(t.name()),
-        scope: t.optional(t.name()),
-        metadata: t.optional(t.openObject()),
-      }),
-      256,
+export const NodePolicySchema = t.object(
+  {
+    retry: t.optional(
+      t.object(
+        {
+          maxAttempts: t.optional(t.between(1, 1_000)),
+          backoffMs: t.optional(t.integer(0)),
+          factor: t.optional(t.number({ minimum: 1, maximum: 100 })),
+          backoffMsMax: t.optional(t.integer(0)),
+        },
+        closed,
+      ),
     ),
-  ),
-  minVersion: t.optional(t.id("This version of the node's package or a newer one.")),
-  schemaMode: t.optional(
-    t.oneOf(schemaModes, "Whether parameters and results that do not match their schema are a warning, or fail the task."),
-  ),
-});
+    timeoutMs: t.optional(t.integer(1)),
+    queueTimeoutMs: t.optional(t.integer(1)),
+    priority: t.optional(t.anyInteger({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
+    concurrency: t.optional(t.object({ key: t.id(), limit: t.optional(t.between(1, 1_000_000)) }, closed)),
+    pool: t.optional(t.id()),
+    tags: t.optional(t.map(t.name())),
+    maxDeliveries: t.optional(t.between(1, 1_000)),
+    affinity: t.optional(
+      t.object(
+        {
+          key: t.id("Tasks of one tenant with the same key go to one worker."),
+          mode: t.optional(t.oneOf(["sticky", "preferred"])),
+          ttlSeconds: t.optional(t.between(1, 31_536_000)),
+        },
+        closed,
+      ),
+    ),
+    resourceRefs: t.optional(
+      t.list(
+        t.object({
+          resourceId: t.id(),
+          workerName: t.optional(t.name()),
+          type: t.optional(t.name()),
+          scope: t.optional(t.name()),
+          metadata: t.optional(t.openObject()),
+        }),
+        256,
+      ),
+    ),
+    minVersion: t.optional(t.id("This version of the node's package or a newer one.")),
+    schemaMode: t.optional(
+      t.oneOf(schemaModes, "Whether parameters and results that do not match their schema are a warning, or fail the task."),
+    ),
+  },
+  closed,
+);
 export type NodePolicy = Static<typeof NodePolicySchema>;
 
 const nodeFields = {
@@ -86,7 +105,13 @@ const nodeFields = {
   metadata: t.optional(t.openObject()),
 };
 
-const MiddlewareSchema = t.object({ ...nodeFields, role: t.optional(t.oneOf(["middleware"])) });
+const MiddlewareSchema = t.object({
+  ...nodeFields,
+  role: t.optional(t.oneOf(["middleware"])),
+  // Of the node that an editor made it from; it is drawn at its host.
+  position: t.optional(t.openObject()),
+  layout: t.optional(t.openObject()),
+});
 export type Middleware = Static<typeof MiddlewareSchema>;
 
 const WorkflowNodeSchema = t.object({
@@ -167,17 +192,36 @@ export type Workflow = Static<typeof WorkflowSchema>;
 const workflowReader = createSchemaReader(WorkflowSchema, {
   code: "E.WORKFLOW.INVALID",
   subject: "workflow",
-  unknownKeys: "drop",
+  unknownKeys: "keep",
 });
 
-/** Reads a workflow: known fields only, or a fault that names the field. */
+/** What stands beside the fields of a workflow in requests and answers and is no part of it. */
+const envelopeFields = ["allowUnknown", "revision", "latestVersion", "createdAt", "updatedAt", "asOf"] as const;
+
+/** Reads a workflow, with fields that are not known, or a fault that names the field. */
 export function readWorkflow(value: unknown): Workflow | Fault {
-  return isNestedTooDeep(value, limits.subgraphDepthMax) ? nestingFault() : workflowReader.read(value);
+  if (isNestedTooDeep(value, limits.subgraphDepthMax)) return nestingFault();
+  return workflowReader.read(withoutEnvelopeFields(value));
 }
 
 /** All invalid fields of a workflow, up to `max`. */
 export function findWorkflowFaults(value: unknown, max: number): Fault[] {
-  return isNestedTooDeep(value, limits.subgraphDepthMax) ? [nestingFault()] : workflowReader.findFaults(value, max);
+  if (isNestedTooDeep(value, limits.subgraphDepthMax)) return [nestingFault()];
+  return workflowReader.findFaults(withoutEnvelopeFields(value), max);
+}
+
+/** Fields of a workflow that nothing reads, up to `max`. They are kept for the program that wrote them. */
+export function findUnknownWorkflowFields(workflow: Workflow, max: number): UnknownField[] {
+  const found: UnknownField[] = [];
+  for (const field of findUnknownFields(WorkflowSchema as unknown as SchemaNode, workflow)) if (found.push(field) >= max) break;
+  return found;
+}
+
+function withoutEnvelopeFields(value: unknown): unknown {
+  if (!isRecord(value) || !envelopeFields.some((key) => Object.hasOwn(value, key))) return value;
+  const rest = { ...value };
+  for (const key of envelopeFields) delete rest[key];
+  return rest;
 }
 
 const nestingFault = (): Fault =>

@@ -17,6 +17,8 @@ import * as enrolmentBodies from "../rest/bodies/worker-enrolment-bodies.ts";
 import * as workflowBodies from "../rest/bodies/workflow-bodies.ts";
 import { type Route, routes } from "../rest/routes/route-table.ts";
 import { type JsonSchemaObject, toJsonSchema } from "../schema/json-schema.ts";
+import { closeSchemaNode } from "../schema/schema-reader.ts";
+import type { SchemaNode } from "../schema/schema-violations.ts";
 
 /** Every exported `…Schema` of these modules is published under its name without `Schema`. */
 const bodyModules: readonly object[] = [
@@ -54,6 +56,17 @@ function collectNamedSchemas(): ReadonlyMap<TSchema, string> {
   return new Map(all.map(([name, schema]) => [schema, name]));
 }
 
+/** Bodies whose readers refuse unknown fields and that are no answers as well: an answer may get more fields. */
+function collectClosedRequests(): ReadonlySet<TSchema> {
+  const all: Route[] = Object.values(routes);
+  const answers = new Set(all.flatMap(({ response, also = {} }) => [response, ...Object.values(also)]));
+  return new Set(
+    all.flatMap(({ request, takesUnknownFields }) =>
+      request === undefined || takesUnknownFields || answers.has(request) ? [] : [request],
+    ),
+  );
+}
+
 export interface OpenapiDocument {
   openapi: "3.1.0";
   info: { title: string; version: string; description: string; license: { name: string; identifier: string } };
@@ -71,7 +84,13 @@ export function buildOpenapiDocument(): OpenapiDocument {
     const path = (paths[route.path] ??= {});
     path[route.method.toLowerCase()] = buildOperation(operationId, route, (schema) => toJsonSchema(schema, refs));
   }
-  const schemas = Object.fromEntries([...named].map(([schema, name]) => [name, toJsonSchema(schema, { ...refs, self: schema })]));
+  const closed = collectClosedRequests();
+  const schemas = Object.fromEntries(
+    [...named].map(([schema, name]) => {
+      const source = closed.has(schema) ? (closeSchemaNode(schema as SchemaNode) as TSchema) : schema;
+      return [name, toJsonSchema(source, { ...refs, self: schema })];
+    }),
+  );
   return {
     openapi: "3.1.0",
     info: {

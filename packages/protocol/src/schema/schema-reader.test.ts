@@ -71,14 +71,26 @@ describe("shape", () => {
   });
 
   it("[C17] a strict schema reader refuses unknown keys at every depth, and still treats null as absent", () => {
-    expect(strict.read({ key: "k", x: 1 })).toMatchObject({ message: "body must not have x" });
-    expect(strict.read({ key: "k", inner: { flag: true, x: 1 } })).toMatchObject({ message: "body.inner must not have x" });
-    expect(strict.read({ key: "k", many: [{ n: 1, x: 1 }] })).toMatchObject({ message: "body.many.0 must not have x" });
+    expect(strict.read({ key: "k", x: 1 })).toMatchObject({ message: "body.x is not a known field" });
+    expect(strict.read({ key: "k", inner: { flag: true, x: 1 } })).toMatchObject({
+      message: "body.inner.x is not a known field",
+    });
+    expect(strict.read({ key: "k", many: [{ n: 1, x: 1 }] })).toMatchObject({ message: "body.many.0.x is not a known field" });
     expect(strict.read({ key: "k", count: null, inner: { flag: true, note: null } })).toEqual({
       key: "k",
       inner: { flag: true },
     });
     expect(strict.read({ key: null })).toMatchObject({ message: "body.key must be a string" });
+  });
+
+  it("[C17] a strict schema reader names the known key that is one slip away from an unknown one, and its path", () => {
+    expect(strict.read({ key: "k", cuont: 1 })).toMatchObject({
+      message: "body.cuont is not a known field; did you mean count?",
+      details: { path: "body.cuont" },
+    });
+    expect(strict.read({ key: "k", COUNT: 1 })).toMatchObject({
+      message: "body.COUNT is not a known field; did you mean count?",
+    });
   });
 });
 

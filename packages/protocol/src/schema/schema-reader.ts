@@ -1,4 +1,4 @@
-// Makes a reader from a schema: it drops unknown fields, checks the rest with a compiled validator and names what is wrong.
+// Makes a reader from a schema: it drops, keeps or refuses unknown fields, checks the rest with a compiled validator and names what is wrong.
 
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/schema";
@@ -20,8 +20,11 @@ export interface SchemaReaderOptions {
   readonly code: FaultCode;
   /** What is being read, as the first part of the path in a message: `payload`, `body`, `workflow`. */
   readonly subject: string;
-  /** Unknown keys are dropped (so that newer peers can send more) or make the whole value invalid. */
-  readonly unknownKeys: "drop" | "refuse";
+  /**
+   * Unknown keys are dropped (so that newer peers can send more), kept, or make the whole value invalid. Objects whose schema forbids them
+   * refuse them where the others are kept.
+   */
+  readonly unknownKeys: "drop" | "keep" | "refuse";
 }
 
 export interface SchemaReader<T> {
@@ -70,8 +73,9 @@ export function createSchemaReader<S extends TSchema>(schema: S, options: Schema
 
 const identity: Trimmer = (value) => value;
 
-/** The same schema, closed: objects with named properties refuse others unless they are declared open. */
-function closeSchemaNode(node: SchemaNode): SchemaNode {
+/** The same schema, closed: objects with named properties refuse others unless they are declared open. Recursive schemas stay as they are. */
+export function closeSchemaNode(node: SchemaNode): SchemaNode {
+  if (!node.properties && !node.items && !node.anyOf) return node;
   const closed: Record<string, unknown> = { ...node };
   if (node.properties) {
     closed["properties"] = Object.fromEntries(

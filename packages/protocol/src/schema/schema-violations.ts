@@ -4,6 +4,7 @@
 
 import Format from "typebox/format";
 import { isRecord } from "../json/json-value.ts";
+import { didYouMean } from "../text/closest-match.ts";
 
 /** What of JSON Schema our own schemas use. */
 export interface SchemaNode {
@@ -117,10 +118,13 @@ function* findObjectViolations(
   if (others === undefined || others === true) return;
   for (const key of Object.keys(value)) {
     if (Object.hasOwn(properties, key)) continue;
-    if (others === false) yield { path, expected: `must not have ${escapeForMessage(key)}` };
+    if (others === false) yield { path: [...path, key], expected: `is not a known field${suggestField(key, properties)}` };
     else yield* findViolations(others, value[key], [...path, key], defs);
   }
 }
+
+/** Keys come from strangers: only the beginning of a long one is compared. */
+const suggestField = (key: string, known: object): string => didYouMean(key.slice(0, 100), Object.keys(known));
 
 function* findArrayViolations(
   node: SchemaNode,

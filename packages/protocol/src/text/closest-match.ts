@@ -15,9 +15,12 @@ export function closestMatch(
   return best;
 }
 
-/** The end of such a sentence, where one word is a slip away: `; did you mean X?`. Names of settings share their beginnings, so a quarter is much. */
+/**
+ * The end of such a sentence, where one word is a slip away: `; did you mean X?`. Names of settings share their beginnings, so a quarter is
+ * much; of a word of two letters one must be right.
+ */
 export function didYouMean(word: string, candidates: Iterable<string>): string {
-  const best = closestMatch(word, candidates, Math.max(2, Math.floor(word.length / 4)));
+  const best = closestMatch(word, candidates, Math.min(word.length - 1, Math.max(2, Math.floor(word.length / 4))));
   return best === null ? "" : `; did you mean ${best}?`;
 }
 

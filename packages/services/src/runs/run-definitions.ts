@@ -4,6 +4,7 @@
 import {
   canonicalJson,
   checkWorkflow,
+  findUnknownFieldWarnings,
   type GraphProblem,
   type PackageCatalogue,
   resolveFromCatalogue,
@@ -18,6 +19,8 @@ export interface CheckedDefinition {
   readonly digest: string;
   /** Digest of the workflow as it was sent, which no catalogue changes. */
   sentDigest(): string;
+  /** Warnings about fields of the workflow as it was sent, which no catalogue changes either. */
+  unknownFields(): readonly GraphProblem[];
   /** With schemas, ports and defaults of the catalogue where the author left them out. */
   readonly workflow: Workflow;
 }
@@ -63,7 +66,10 @@ function prepareDefinition(
   const problems = checkWorkflow(workflow, catalogue, options);
   let known: string | null = null;
   const sentDigest = (): string => (known ??= digest(canonicalJson(sent)));
-  if (problems.some(({ severity }) => severity === "error")) return { problems, body: "", digest: "", workflow, sentDigest };
+  let warnings: readonly GraphProblem[] | null = null;
+  const unknownFields = (): readonly GraphProblem[] => (warnings ??= findUnknownFieldWarnings(sent));
+  const shared = { problems, workflow, sentDigest, unknownFields };
+  if (problems.some(({ severity }) => severity === "error")) return { ...shared, body: "", digest: "" };
   const body = canonicalJson(workflow);
-  return { problems, body, digest: digest(body), workflow, sentDigest };
+  return { ...shared, body, digest: digest(body) };
 }

@@ -25,7 +25,7 @@ import { expectAnswer } from "../environment/engine-client.ts";
 import type { Caller } from "../identity/identity.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
 import { fittingWorkerCounter } from "../workers/worker-reader.ts";
-import { invalidWorkflowFault } from "../workflows/workflow-checks.ts";
+import { invalidWorkflowFault, warningsField } from "../workflows/workflow-checks.ts";
 import type { WorkflowServices } from "../workflows/workflow-services.ts";
 import { type CheckedDefinition, createDefinitionCache } from "./run-definitions.ts";
 
@@ -56,6 +56,8 @@ export interface ResolvedRunStart {
 }
 
 export type StartedRun = Extract<AnswerBody, { of: "run" }>;
+/** A started run with the warnings of its definition. */
+export type StartedDefinition = StartedRun & ReturnType<typeof warningsField>;
 
 const defaultPriority = 5;
 /** Tasks of another run that are read for their results. */
@@ -126,7 +128,7 @@ export class RunStarter {
     };
   }
 
-  async start(caller: Caller, order: ResolvedRunStart): Promise<StartedRun> {
+  async start(caller: Caller, order: ResolvedRunStart): Promise<StartedDefinition> {
     const definition = await this.#checkDefinition(caller.identity.tenant, order);
     const refusal = invalidWorkflowFault(definition.problems);
     // With a key it may have been started when the catalogue was another, and only the engine knows.
@@ -150,7 +152,7 @@ export class RunStarter {
       ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
       ask: key === null ? null : idempotencyKeyFor(this.#workflows.digest, key, requestOf(order, definition)),
     });
-    return expectAnswer(answer, "run");
+    return { ...expectAnswer(answer, "run"), ...warningsField(repeatableProblems(definition, order)) };
   }
 
   /** What a start would do, without doing it. */
@@ -182,6 +184,12 @@ export class RunStarter {
   #checkDefinition(tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> {
     return this.#workflows.catalogues.check(tenant, (catalogue) => this.#define(workflow, catalogue, { allowUnknown }));
   }
+}
+
+/** Problems that the answer may name. With a key it must be the same when it is repeated, whatever catalogue and newest version are by then. */
+function repeatableProblems(definition: CheckedDefinition, { key, asked }: ResolvedRunStart): CheckedDefinition["problems"] {
+  if (key === null) return definition.problems;
+  return asked === null ? definition.unknownFields() : [];
 }
 
 const toRunPlanProblem = ({ field, node, message }: StartProblem, severity: "error" | "warning") => ({

@@ -61,7 +61,7 @@ describe("the API of runs", () => {
   it("[A2] POST /runs answers 202 after the engine's answer, and starts the run from the canonical text of the workflow", async () => {
     fixture.engine.holdAnswers("run.start");
     let isAnswered = false;
-    const starting = start({ workflow: { ...sampleChain, secretField: 1 }, clientId: "me", priority: 2, timeoutMs: 5_000 }).then(
+    const starting = start({ workflow: { ...sampleChain, tgas: ["x"] }, clientId: "me", priority: 2, timeoutMs: 5_000 }).then(
       (answer) => {
         isAnswered = true;
         return answer;
@@ -79,10 +79,16 @@ describe("the API of runs", () => {
       definitionHash: command.digest,
       clientId: "me",
       createdAt: "1970-01-01T00:00:00.000Z",
+      problems: expect.arrayContaining([
+        expect.objectContaining({
+          severity: "warning",
+          path: "/tgas",
+          message: expect.stringContaining("did you mean tags?"),
+        }),
+      ]),
     });
     expect(command).toMatchObject({ tenant: "default", by: "ann", client: "me", priority: 2, timeoutMs: 5_000, ask: null });
-    expect(JSON.parse(command.body)).toEqual(sampleChain);
-    expect(command.body).not.toContain("secretField");
+    expect(JSON.parse(command.body)).toEqual({ ...sampleChain, tgas: ["x"] });
   });
 
   it("[A3] POST /runs passes key and digest of the whole request to the engine: equal requests have equal digests, others do not", async () => {

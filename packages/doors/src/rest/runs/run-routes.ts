@@ -26,7 +26,9 @@ export function runHandlers({ reader, runReader, starter, control, digest, envir
       const request = call.readBody(readRunStartRequest);
       const start = await starter.resolveStart(call, request, key);
       if (request.dryRun === true) return { status: 200, body: await starter.previewStart(call, start) };
-      return startedReply(await starter.start(call, start));
+      const { problems, ...started } = await starter.start(call, start);
+      const reply = startedReply(started);
+      return problems === undefined ? reply : { ...reply, body: { ...(reply.body as object), problems } };
     },
 
     async listRuns(call) {

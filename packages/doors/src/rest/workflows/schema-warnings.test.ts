@@ -42,6 +42,30 @@ it("[A405] a workflow whose values do not match their schemas is saved, and the 
   expect([replaced.status, replaced.body]).toEqual([200, { workflowId: sampleChain.id, revision: 2 }]);
 });
 
+it("[G33] saving and checking a workflow with misspelt fields names each with its path and the nearest name, and keeps them", async () => {
+  const bench = openWorkflowFixture();
+  const [first, ...others] = sampleChain.nodes;
+  const body = { ...sampleChain, nodes: [{ ...first, paramters: { a: 1 } }, ...others], runtime: {}, vendor: null };
+  const expected = [
+    {
+      path: "/nodes/0/paramters",
+      message: "paramters is not a known field of nodes.0, so it is kept and has no effect; did you mean parameters?",
+    },
+    {
+      path: "/runtime",
+      message: "runtime is not a known field of the workflow, so it is kept and has no effect; did you mean runtimes?",
+    },
+  ].map((problem) => expect.objectContaining({ ...problem, severity: "warning" }));
+
+  const checked = await bench.callRoute("validateWorkflow", { body });
+  const saved = await bench.callRoute("saveWorkflow", { body });
+  const stored = await bench.callRoute("getWorkflow", { params: { workflowId: sampleChain.id } });
+
+  expect(checked.body).toMatchObject({ isValid: true, problems: expect.arrayContaining(expected) });
+  expect(saved.body).toMatchObject({ problems: expect.arrayContaining(expected) });
+  expect(stored.body).toMatchObject({ nodes: [{ paramters: { a: 1 } }, {}, {}].slice(0, body.nodes.length), runtime: {} });
+});
+
 it("[A405] a node as it comes out of a palette is saved, though a default of its manifest does not match its own schema", async () => {
   const { save } = await openWithDemo();
 

@@ -2,6 +2,7 @@
 
 import type { Static, TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
+import { isRecord } from "../../json/json-value.ts";
 import * as t from "../../schema/field-types.ts";
 import { createSchemaReader, type SchemaReaderOptions } from "../../schema/schema-reader.ts";
 
@@ -15,11 +16,23 @@ export const pageOf = <S extends TSchema>(items: S) => t.object({ ...pageFields(
 /** A page that always states its log position. */
 export const pageAsOf = <S extends TSchema>(items: S) => t.object({ ...pageFields(items), asOf: asOfPosition() });
 
-/** A reader of request bodies; unknown keys are dropped unless the options say otherwise. */
+export interface BodyReaderOptions extends Partial<SchemaReaderOptions> {
+  /** Fields that the server fills in: somebody who reads the object, changes it and sends it back has them in the body. */
+  readonly ignoredKeys?: readonly string[];
+}
+
+/** A reader of request bodies. A misspelt field must not count as left out, so unknown keys are refused unless the options say otherwise. */
 export function createBodyReader<S extends TSchema>(
   schema: S,
-  options: Partial<SchemaReaderOptions> = {},
+  { ignoredKeys = [], ...options }: BodyReaderOptions = {},
 ): (value: unknown) => Static<S> | Fault {
-  const reader = createSchemaReader(schema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop", ...options });
-  return (value) => reader.read(value);
+  const reader = createSchemaReader(schema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "refuse", ...options });
+  return (value) => reader.read(ignoredKeys.length === 0 ? value : withoutKeys(value, ignoredKeys));
+}
+
+function withoutKeys(value: unknown, keys: readonly string[]): unknown {
+  if (!isRecord(value) || !keys.some((key) => Object.hasOwn(value, key))) return value;
+  const rest = { ...value };
+  for (const key of keys) delete rest[key];
+  return rest;
 }

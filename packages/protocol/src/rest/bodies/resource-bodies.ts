@@ -117,4 +117,4 @@ export type ResourceGrant = Static<typeof ResourceGrantSchema>;
 export const ResourceGrantDetailSchema = t.object({ ...grantFields, asOf: asOfPosition() });
 export const ResourceGrantListSchema = pageAsOf(ResourceGrantSchema);
 
-export const readResourceForm = createBodyReader(ResourceFormSchema, { subject: "form", unknownKeys: "refuse" });
+export const readResourceForm = createBodyReader(ResourceFormSchema, { subject: "form" });

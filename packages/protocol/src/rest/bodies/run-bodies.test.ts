@@ -7,9 +7,20 @@ import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./run-bod
 describe("bodies", () => {
   const start = { workflow: sample, clientId: "c-1", priority: 0, timeoutMs: 1_000 };
 
-  it("[C15] a run start request is read with its workflow, and unknown keys are dropped", () => {
-    expect(readRunStartRequest({ ...start, tenant: "other", status: "succeeded" })).toEqual(start);
+  it("[C15] a run start request is read with its workflow", () => {
+    expect(readRunStartRequest(start)).toEqual(start);
   });
+
+  it.each([
+    [{ dryrun: true }, "body.dryrun is not a known field; did you mean dryRun?"],
+    [{ timeoutMS: 5 }, "body.timeoutMS is not a known field; did you mean timeoutMs?"],
+    [{ tenant: "other" }, "body.tenant is not a known field"],
+  ])(
+    "[C15] a run start request with a misspelt or unknown field is refused with the nearest name (case %#)",
+    (field, message) => {
+      expect(readRunStartRequest({ ...start, ...field })).toMatchObject({ code: "E.REQUEST.INVALID", message });
+    },
+  );
 
   it.each([
     [{ ...start, clientId: "" }, "E.REQUEST.INVALID"],

@@ -6,6 +6,7 @@ import { Fault, fault } from "../../faults/fault.ts";
 import { type FaultCode, faultCodes } from "../../faults/fault-codes.ts";
 import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageOf } from "./body-parts.ts";
+import { WorkflowProblemSchema } from "./workflow-bodies.ts";
 
 /** The one error body. `error` is a fault code. */
 export const ErrorSchema = t.object({
@@ -71,6 +72,13 @@ export const RunRefSchema = t.object({
   createdAt: t.instant(),
 });
 export type RunRef = Static<typeof RunRefSchema>;
+/** The answer to a start. */
+export const StartedRunSchema = t.object({
+  ...RunRefSchema.properties,
+  /** With an idempotency key only what does not depend on the packages of the moment: the answer must be the same when it is repeated. */
+  problems: t.optional(t.list(WorkflowProblemSchema)),
+});
+export type StartedRunRef = Static<typeof StartedRunSchema>;
 
 export const RunArtifactSchema = t.object({
   resourceId: t.id(),

@@ -53,7 +53,9 @@ export type SavedView = Static<typeof SavedViewSchema>;
 export const ViewDetailSchema = t.object({ ...viewFields, asOf: asOfPosition() });
 export const ViewListSchema = pageAsOf(SavedViewSchema);
 
-const readViewBody = createBodyReader(ViewRequestSchema);
+const readViewBody = createBodyReader(ViewRequestSchema, {
+  ignoredKeys: ["viewId", "ownerId", "revision", "createdAt", "updatedAt", "asOf"],
+});
 export function readViewRequest(value: unknown): ViewRequest | Fault {
   const body = readViewBody(value);
   if (body instanceof Fault) return body;

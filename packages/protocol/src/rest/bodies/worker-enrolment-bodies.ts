@@ -63,7 +63,6 @@ export const WorkerEnrolmentSchema = t.object({
 
 const packageName = () => t.string({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
 const versionString = () => t.string({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
-/** Unknown fields are refused, so that a typo does not become another command. */
 const commandSchemas = {
   drain: t.object({ type: t.literal("drain") }),
   rebind: t.object({ type: t.literal("rebind"), queue: t.id() }),
@@ -100,12 +99,12 @@ export const CommandDetailSchema = t.object({
 });
 export type CommandDetail = Static<typeof CommandDetailSchema>;
 
-const readCommandType = createBodyReader(t.object({ type: t.oneOf(commandTypes) }));
+const readCommandType = createBodyReader(t.object({ type: t.oneOf(commandTypes) }), { unknownKeys: "drop" });
 const commandReaders = {
-  drain: createBodyReader(commandSchemas.drain, { unknownKeys: "refuse" }),
-  rebind: createBodyReader(commandSchemas.rebind, { unknownKeys: "refuse" }),
-  "pkg.install": createBodyReader(commandSchemas["pkg.install"], { unknownKeys: "refuse" }),
-  "pkg.uninstall": createBodyReader(commandSchemas["pkg.uninstall"], { unknownKeys: "refuse" }),
+  drain: createBodyReader(commandSchemas.drain),
+  rebind: createBodyReader(commandSchemas.rebind),
+  "pkg.install": createBodyReader(commandSchemas["pkg.install"]),
+  "pkg.uninstall": createBodyReader(commandSchemas["pkg.uninstall"]),
 };
 
 export function readWorkerCommand(value: unknown): WorkerCommand | Fault {

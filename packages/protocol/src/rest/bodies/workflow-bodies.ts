@@ -56,6 +56,7 @@ export const WorkflowPreviewSchema = t.object({
 /** Absent or null: no picture. */
 export const readWorkflowPreview = createBodyReader(
   t.object({ previewImage: t.optional(t.nullable(t.string({ maxLength: previewCharsMax }))) }),
+  { ignoredKeys: ["asOf"] },
 );
 
 export const WorkflowEditSchema = t.openObject("One change: `op` says which, the other fields what it needs.");

@@ -70,11 +70,11 @@ export type RouteBody<N extends RouteName> =
 
 const bodyReaders = new Map<RouteName, (value: unknown) => unknown>();
 
-/** Reads the body of a request to this route; unknown keys are dropped. */
+/** Reads the body of a request to this route; unknown keys are refused, or dropped where the route takes any. */
 export function bodyReaderOf<N extends RouteName>(name: N): (value: unknown) => RouteBody<N> | Fault {
-  const { request }: Route = routes[name];
+  const { request, takesUnknownFields }: Route = routes[name];
   if (request === undefined) throw new Error(`${name} takes no body`);
-  const reader = bodyReaders.get(name) ?? createBodyReader(request);
+  const reader = bodyReaders.get(name) ?? createBodyReader(request, { unknownKeys: takesUnknownFields ? "drop" : "refuse" });
   bodyReaders.set(name, reader);
   return reader as (value: unknown) => RouteBody<N> | Fault;
 }

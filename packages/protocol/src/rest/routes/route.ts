@@ -16,6 +16,8 @@ export interface Route {
   readonly headers?: Readonly<Record<string, TSchema>>;
   readonly request?: TSchema;
   readonly isBodyOptional?: true;
+  /** Fields of the body that are not known are dropped, because programs of other generations send it; elsewhere they are refused. */
+  readonly takesUnknownFields?: true;
   /** Absent: the body is not JSON (`media` says what it is). */
   readonly response?: TSchema;
   readonly media?: string;

@@ -35,7 +35,7 @@ export const runRoutes = {
   startRun: route("POST", "/api/v1/runs", "edit", {
     summary: "Start a run of a workflow. After the response the run survives the loss of any process.",
     request: bodies.RunStartRequestSchema,
-    response: bodies.RunRefSchema,
+    response: bodies.StartedRunSchema,
     status: 202,
     also: { 200: bodies.RunPlanSchema },
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.WORKFLOW.INVALID"],

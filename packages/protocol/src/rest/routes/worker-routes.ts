@@ -79,12 +79,14 @@ export const workerRoutes = {
   enrolWorker: route("POST", "/api/workers/register", "worker", {
     summary: "A worker registers, or updates its registration. It is listed, but gets no work until its socket is open.",
     request: enrolment.WorkerEnrolRequestSchema,
+    takesUnknownFields: true,
     response: enrolment.WorkerEnrolmentSchema,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
   }),
   signWorker: route("POST", "/api/workers/heartbeat", "worker", {
     summary: "Heartbeat of a registered worker, with its packages.",
     request: enrolment.WorkerSignRequestSchema,
+    takesUnknownFields: true,
     response: enrolment.WorkerEnrolmentSchema,
     faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
   }),
