@@ -101,7 +101,7 @@ export type {
 } from "./frames/work-payloads.ts";
 export { isRecord, type JsonObject, type JsonValue, omitUndefined } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
-export { readJson } from "./json/read-json.ts";
+export { checkWrittenJson, readJson } from "./json/read-json.ts";
 export { renderFaultPage } from "./published/fault-page.ts";
 export { buildOpenapiDocument, type OpenapiDocument } from "./published/openapi-document.ts";
 export { buildSchemaDocuments } from "./published/schema-documents.ts";

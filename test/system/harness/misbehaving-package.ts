@@ -54,9 +54,13 @@ const packageSource = `
   };
 `;
 
-export function makeMisbehavingPackage(): string {
+/** `added`: more handlers, by name, as the source of a function. */
+export function makeMisbehavingPackage(added: Readonly<Record<string, string>> = {}): string {
   const folder = makeTemporaryFolder();
   mkdirSync(join(folder, "rough"));
+  const addedSource = Object.entries(added)
+    .map(([name, source]) => `export const ${name} = ${source};\n`)
+    .join("");
   const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
   const manifest = {
     schemaVersion: "1.0.0",
@@ -65,15 +69,17 @@ export function makeMisbehavingPackage(): string {
     description: "",
     adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["rough.all"] }],
     node: { requires: ">=22" },
-    nodes: ["block", "shell", "once", "start", "keep", "use", "inline", "drop", "crash"].map((handler) => ({
-      ...usual,
-      type: `rough.${handler}`,
-      label: handler,
-      handler,
-    })),
+    nodes: ["block", "shell", "once", "start", "keep", "use", "inline", "drop", "crash", ...Object.keys(added)].map(
+      (handler) => ({
+        ...usual,
+        type: `rough.${handler}`,
+        label: handler,
+        handler,
+      }),
+    ),
   };
   writeFileSync(join(folder, "rough", "manifest.json"), JSON.stringify(manifest));
-  writeFileSync(join(folder, "rough", "main.mjs"), packageSource);
+  writeFileSync(join(folder, "rough", "main.mjs"), packageSource + addedSource);
   return folder;
 }
 

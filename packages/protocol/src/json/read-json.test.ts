@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Fault } from "../faults/fault.ts";
 import type { JsonObject } from "./json-value.ts";
 import { limits } from "./limits.ts";
-import { readJson } from "./read-json.ts";
+import { checkWrittenJson, readJson } from "./read-json.ts";
 
 const small = {
   ...limits.json.frame,
@@ -186,6 +186,37 @@ describe("what two parsers would disagree on", () => {
   it("[J4] readJson keeps an escaped NUL in a value, and refuses it in a key", () => {
     expect(readJson('"a\\u0000b"')).toBe("a\u0000b");
     expect(code('{"a\\u0000":1}')).toBe("E.FRAME.INVALID");
+  });
+});
+
+describe("text that JSON.stringify wrote", () => {
+  it("[J6] checkWrittenJson refuses exactly the written values that readJson refuses, for the same reason", () => {
+    const bounds = { ...limits.json.frame, bytesMax: 120, depthMax: 4, itemsMax: 12, keysMax: 5, stringCharsMax: 20 };
+    const key = fc.oneof(
+      fc.constantFrom("__proto__", "constructor", "prototype", "a\u0000", "\ud800", "e1000"),
+      fc.string({ unit: "binary" }),
+    );
+    const leaf = fc.oneof(fc.double(), fc.string({ unit: "binary" }), fc.boolean(), fc.constant(null), fc.constant("1e+999"));
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof({ depthSize: "small", withCrossShrink: true }, leaf, tie("list"), tie("object")),
+      list: fc.array(tie("value"), { maxLength: 8 }),
+      object: fc.array(fc.tuple(key, tie("value")), { maxLength: 6 }).map((entries) => Object.fromEntries(entries)),
+    }));
+
+    const outcomes = new Set<boolean>();
+    fc.assert(
+      fc.property(value, (written) => {
+        const text = JSON.stringify(written);
+        const read = readJson(text, bounds);
+        const problem = checkWrittenJson(text, bounds);
+        outcomes.add(problem === null);
+        expect(problem?.message).toBe(read instanceof Fault ? read.message : undefined);
+      }),
+      { numRuns: 2_000, seed: 14 },
+    );
+    expect(outcomes).toEqual(new Set([false, true]));
+    expect(checkWrittenJson("[1e999]", bounds)?.code).toBe("E.FRAME.INVALID");
+    expect(checkWrittenJson("[1E999]", bounds)?.code).toBe("E.FRAME.INVALID");
   });
 });
 

@@ -39,6 +39,17 @@ export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits
   return value;
 }
 
+/** Escapes, keys and exponents that `readJson` may refuse and that a scan alone does not judge. */
+const suspiciousText = /"(?:__proto__|constructor|prototype)":|\\u0000|\\ud[89a-f]|e[+]?[0-9]{3}/i;
+
+/** What `readJson` would refuse in a text that `JSON.stringify` wrote, or null; parses only what looks suspicious. */
+export function checkWrittenJson(text: string, bounds: JsonLimits = limits.json.frame): Fault | null {
+  const checked = suspiciousText.test(text) ? readJson(text, bounds) : checkByteLimit(text, bounds);
+  if (checked instanceof Fault) return checked;
+  const keys = scanWithinLimits(text, bounds);
+  return keys instanceof Fault ? keys : null;
+}
+
 let decoder: { decode(bytes: Uint8Array): string } | undefined;
 
 function checkByteLimit(text: string, bounds: JsonLimits): string | Fault {

@@ -1,8 +1,8 @@
 import type { DispatchPayload, FeedbackPayload } from "@astraflow/protocol";
-import { limits, readPayload } from "@astraflow/protocol";
+import { Fault, limits, readJson, readPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createAttempt } from "./attempt.ts";
-import { FeedbackBuffer, type FeedbackInput } from "./feedback.ts";
+import { FeedbackBuffer, type FeedbackInput, readFeedbackText } from "./feedback.ts";
 
 const attempt = createAttempt({ run_id: "r", task_id: "t", node_id: "n" } as DispatchPayload, 4, 0);
 
@@ -90,5 +90,42 @@ describe("feedback", () => {
     expect(pieces.length).toBeGreaterThan(2);
     expect(Buffer.concat(pieces.map(({ data_base64 = "" }) => Buffer.from(data_base64, "base64")))).toEqual(bytes);
     expect(pieces.every(({ mime_type }) => mime_type === "image/png")).toBe(true);
+  });
+
+  it("[W201] the feedback buffer spreads metadata and metrics of many reports over frames that the scheduler can read", () => {
+    const reports = Array.from({ length: 120 }, (_, index) => {
+      const keys = Array.from({ length: 1_000 }, (_, key) => [`k${index}-${key}`, key]);
+      return { metadata: Object.fromEntries(keys), metrics: { [`m${index}`]: index } };
+    });
+
+    const frames = sendFeedback(...reports);
+
+    for (const frame of frames) expect(readJson(JSON.stringify(frame))).not.toBeInstanceOf(Fault);
+    expect(frames.reduce((sum, { metadata = {} }) => sum + Object.keys(metadata).length, 0)).toBe(120_000);
+    expect(Object.keys(Object.assign({}, ...frames.map(({ metrics }) => metrics)))).toHaveLength(120);
+  });
+
+  it("[W200] feedback is read as the scheduler will read it: what it would refuse is a fault, and odd small fields are left out", () => {
+    const text = (input: unknown): string => JSON.stringify(input);
+    const refused = [
+      null,
+      "text",
+      [],
+      { metrics: [] },
+      { metadata: null },
+      { chunks: {} },
+      { chunks: ["a"] },
+      { chunks: [{ mime_type: 1 }] },
+    ];
+
+    for (const input of refused) expect(readFeedbackText(text(input))).toMatchObject({ code: "E.FRAME.INVALID" });
+    expect(readFeedbackText(undefined)).toMatchObject({ code: "E.FRAME.INVALID" });
+    expect(readFeedbackText(text({ metadata: { constructor: {} } }))).toMatchObject({ code: "E.FRAME.INVALID" });
+    const odd = readFeedbackText(
+      text({ stage: 7, progress: "half", message: {}, metrics: { a: null, b: 1 }, chunks: [{ channel: "\n", text: 5, x: 1 }] }),
+    );
+    const [frame] = sendFeedback(odd as FeedbackInput);
+    expect(frame).toEqual({ run_id: "r", task_id: "t", fence: 4, metrics: { b: 1 }, chunks: [{ channel: "log", index: 0 }] });
+    expect(readPayload("v2", "biz.exec.feedback", frame)).not.toBeInstanceOf(Fault);
   });
 });

@@ -1,7 +1,16 @@
 // Feedback of running handlers: converted to frames, and merged per attempt for as long as it cannot be sent.
 
-import { type FeedbackPayload, isRecord, type JsonObject, limits, type OutputChunk } from "@astraflow/protocol";
+import {
+  type Fault,
+  type FeedbackPayload,
+  fault,
+  isRecord,
+  type JsonObject,
+  limits,
+  type OutputChunk,
+} from "@astraflow/protocol";
 import type { LocalAttempt } from "./attempt.ts";
+import { checkReportText } from "./report-limits.ts";
 
 /** A piece of output; its index is counted here. */
 export type FeedbackChunk = Readonly<Partial<Omit<OutputChunk, "index">>>;
@@ -20,9 +29,36 @@ const isChannelName = (channel: unknown): channel is string =>
 
 interface BufferedFeedback {
   body: FeedbackPayload;
+  /** Characters of metrics and metadata, as JSON; repeated keys count again. */
+  bodyChars: number;
   chunks: OutputChunk[];
   charCount: number;
 }
+
+/** What a handler reported, read back from its JSON text; a Fault where the scheduler could not read it. */
+export function readFeedbackText(text: string | undefined): FeedbackInput | Fault {
+  const problem = text === undefined ? null : checkReportText("the feedback", text);
+  if (problem !== null) return problem;
+  const input: unknown = text === undefined ? undefined : JSON.parse(text);
+  if (!isRecord(input)) return invalidFeedback("it must be an object");
+  const { metrics, metadata, chunks } = input;
+  if (metrics !== undefined && !isRecord(metrics)) return invalidFeedback("metrics must be an object of numbers");
+  if (metadata !== undefined && !isRecord(metadata)) return invalidFeedback("metadata must be an object");
+  if (chunks !== undefined && !Array.isArray(chunks)) return invalidFeedback("chunks must be a list");
+  for (const chunk of chunks ?? []) {
+    if (!isRecord(chunk)) return invalidFeedback("a chunk must be an object");
+    if (chunk["metadata"] !== undefined && !isRecord(chunk["metadata"]))
+      return invalidFeedback("metadata of a chunk must be an object");
+    if (chunk["mime_type"] !== undefined && !isName(chunk["mime_type"]))
+      return invalidFeedback(`mime_type of a chunk must be a text of at most ${limits.nameCharsMax} characters`);
+  }
+  return input as FeedbackInput;
+}
+
+const invalidFeedback = (problem: string): Fault => fault("E.FRAME.INVALID", `the feedback cannot be sent: ${problem}`);
+
+const isName = (value: unknown): boolean =>
+  typeof value === "string" && value.length <= limits.nameCharsMax && !/\p{Cc}/u.test(value);
 
 export class FeedbackBuffer {
   readonly #buffered = new Map<LocalAttempt, BufferedFeedback>();
@@ -38,13 +74,18 @@ export class FeedbackBuffer {
     const full: string[] = [];
     let draft = this.#bufferFor(attempt);
     const results = asObject(input.metadata?.["results"]);
-    if (!canMergePatches(asObject(draft.body.metadata?.["results"]), results)) {
+    const bodyChars = countBodyChars(input);
+    // Many small reports must not become one frame with more keys than a reader takes.
+    const isFull = draft.bodyChars > 0 && draft.bodyChars + bodyChars > limits.feedbackBytesMax;
+    if (isFull || !canMergePatches(asObject(draft.body.metadata?.["results"]), results)) {
       full.push(this.take(attempt) as string);
       draft = this.#bufferFor(attempt);
     }
+    draft.bodyChars += bodyChars;
     mergeFeedback(draft.body, input);
     for (const piece of splitChunks(input.chunks ?? [])) {
-      const chars = (piece.text ?? piece.data_base64 ?? "").length;
+      const metadataChars = piece.metadata === undefined ? 0 : JSON.stringify(piece.metadata).length;
+      const chars = (piece.text ?? piece.data_base64 ?? "").length + metadataChars;
       const isFull = draft.charCount + chars > frameTextCharsMax || draft.chunks.length >= limits.chunksMax;
       if (isFull && draft.chunks.length > 0) {
         full.push(this.take(attempt) as string);
@@ -78,7 +119,8 @@ export class FeedbackBuffer {
   #bufferFor(attempt: LocalAttempt): BufferedFeedback {
     let draft = this.#buffered.get(attempt);
     if (draft === undefined) {
-      draft = { body: { run_id: attempt.run, task_id: attempt.task, fence: attempt.fence }, chunks: [], charCount: 0 };
+      const body = { run_id: attempt.run, task_id: attempt.task, fence: attempt.fence };
+      draft = { body, bodyChars: 0, chunks: [], charCount: 0 };
       this.#buffered.set(attempt, draft);
     }
     return draft;
@@ -97,6 +139,9 @@ function mergeFeedback(body: FeedbackPayload, input: FeedbackInput): void {
     body.metadata = { ...body.metadata, ...input.metadata, ...(Object.keys(results).length > 0 && { results }) };
   }
 }
+
+const countBodyChars = ({ metrics, metadata }: FeedbackInput): number =>
+  metrics === undefined && metadata === undefined ? 0 : JSON.stringify({ metrics, metadata }).length;
 
 /** A null stays a null: it removes what the scheduler has. */
 function mergePatches(first: JsonObject, second: JsonObject): JsonObject {
@@ -125,8 +170,9 @@ const asObject = (value: unknown): JsonObject => (isRecord(value) ? (value as Js
 
 /** Chunks as frames carry them; long ones are split into pieces that continue each other. */
 function* splitChunks(chunks: readonly FeedbackChunk[]): Generator<OutputChunk> {
-  for (const { channel, text, data_base64, ...rest } of chunks) {
-    const about = { channel: isChannelName(channel) ? channel : "log", ...rest };
+  for (const { channel, text, data_base64, mime_type, metadata } of chunks) {
+    const name = isChannelName(channel) ? channel : "log";
+    const about = { channel: name, ...(mime_type !== undefined && { mime_type }), ...(metadata !== undefined && { metadata }) };
     if (typeof text === "string") for (const piece of splitText(text, cutBeforeSurrogate)) yield { ...about, text: piece };
     else if (typeof data_base64 === "string")
       for (const piece of splitText(data_base64, cutAtWholeBytes)) yield { ...about, data_base64: piece };

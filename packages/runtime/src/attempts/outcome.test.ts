@@ -184,4 +184,21 @@ describe("the word about an outcome", () => {
     expect(type).toBe("biz.exec.error");
     expect(JSON.parse(payload)).toMatchObject({ code: "E.RESOURCE.FULL", context: { where: "worker.resources" } });
   });
+
+  it("[W201] many small values of a large result stay in it: references to them would be larger", () => {
+    const keep = (id: string) => ({ resource_id: id, worker_name: "box", type: "json" });
+    const result = Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`key${index}`, index]));
+
+    const { payload } = encodeOutcome(about, readReturnedOutcome(result, 1), { inlineBytesMax: 20_000, keep });
+
+    expect(JSON.parse(payload)).toMatchObject({ status: "SUCCEEDED", result });
+  });
+
+  it("[W200] a failure reason or a thrown fault with a code that is no name is sent under the general code", () => {
+    const returned = readReturnedOutcome({ status: "error", error: { code: "a\nb", message: "m" } }, 1);
+    const thrown = readThrownOutcome(fault("a\u0000" as never, "m"));
+
+    expect(returned).toMatchObject({ error: { code: "E.RUNNER.FAILURE", message: "m" } });
+    expect(thrown).toMatchObject({ code: "E.RUNNER.FAILURE", message: "m" });
+  });
 });

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import {
   Fault,
   type FaultCode,
+  fault,
   isRecord,
   type JsonObject,
   limits,
@@ -11,6 +12,7 @@ import {
   type ResultPayload,
   stringifyWithoutBindings,
 } from "@astraflow/protocol";
+import { checkReportPayload, checkReportText } from "./report-limits.ts";
 
 type ResultStatus = ResultPayload["status"];
 
@@ -65,7 +67,8 @@ export function readReturnedOutcome(
   const { status, outputs, metadata, artifacts, ...others } = returned;
   const word = parseStatus(status);
   const result = (isRecord(outputs) ? outputs : others) as JsonObject;
-  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => readArtifact(one, context)) : [];
+  const listed = readArtifacts(artifacts, context);
+  if (listed instanceof Fault) return errorOutcome(listed.message, "worker.runner", listed.code);
   return {
     type: "result",
     status: word,
@@ -78,7 +81,7 @@ export function readReturnedOutcome(
 }
 
 export function readThrownOutcome(thrown: unknown): ErrorOutcome {
-  if (thrown instanceof Fault)
+  if (thrown instanceof Fault && isId(String(thrown.code)))
     return { type: "error", code: thrown.code, message: limitMessage(thrown.message), where: "worker.runner" };
   const isError = thrown instanceof Error;
   const message = isError ? String(thrown.message) || String(thrown.name) : `the handler threw ${describeValue(thrown)}`;
@@ -126,14 +129,25 @@ export function encodeOutcome(
     // A character may take three bytes; measured exactly only when that could matter.
     if (spill !== null && payload.length * 3 > spill.inlineBytesMax && Buffer.byteLength(payload) > spill.inlineBytesMax)
       return encodeOutcome(attempt, spillLargeValues(attempt, outcome, spill));
-    if (payload.length * 3 <= frameBytesMax || Buffer.byteLength(payload) <= frameBytesMax)
-      return { frameType: "biz.exec.result", payload };
-    const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
-    return encodeOutcome(attempt, errorOutcome(message, "worker.runner", "E.FRAME.TOO_LARGE"));
+    const problem = checkResult(attempt, outcome, payload);
+    if (problem === null) return { frameType: "biz.exec.result", payload };
+    return encodeOutcome(attempt, errorOutcome(problem.message, "worker.runner", problem.code));
   } catch (thrown) {
     const message = `the result cannot be written as JSON: ${readThrownOutcome(thrown).message}`;
     return encodeOutcome(attempt, errorOutcome(message, "worker.runner"));
   }
+}
+
+/** Only what a handler says beside its outputs needs the scheduler's reader; outputs are any object within the limits. */
+function checkResult({ run, task, fence }: AttemptIdentity, outcome: ResultOutcome, payload: string): Fault | null {
+  const { status, metadata, artifacts, error } = outcome;
+  const isPlain = metadata === undefined && artifacts === undefined && error === undefined;
+  if (!isPlain) return checkReportPayload("the result", "biz.exec.result", payload);
+  // An object may write itself as something else (toJSON).
+  const start = `${JSON.stringify({ run_id: run, task_id: task, fence, status }).slice(0, -1)},"result":{`;
+  if (!payload.startsWith(start))
+    return fault("E.FRAME.INVALID", "the result cannot be sent: its outputs are not written as an object");
+  return checkReportText("the result", payload);
 }
 
 type ResultOutcome = Extract<HandlerOutcome, { type: "result" }>;
@@ -149,7 +163,8 @@ function spillLargeValues(attempt: AttemptIdentity, outcome: ResultOutcome, spil
   let bytes = texts.reduce((sum, one) => sum + one.bytes, 0);
   try {
     for (const { key, text, bytes: size } of texts.sort((a, b) => b.bytes - a.bytes)) {
-      if (bytes <= spill.inlineBytesMax - spillReserveBytes) break;
+      // The reference to a small value would be larger than the value.
+      if (bytes <= spill.inlineBytesMax - spillReserveBytes || size < spillValueBytesMin) break;
       const kept = spill.keep(spillResourceId(attempt, key), text, attempt.run);
       artifacts.push(kept);
       result[key] = { resourceRef: { resourceId: kept.resource_id, workerName: kept.worker_name, type: kept.type } };
@@ -163,14 +178,12 @@ function spillLargeValues(attempt: AttemptIdentity, outcome: ResultOutcome, spil
 }
 
 const spillReserveBytes = 4_096;
+const spillValueBytesMin = 200;
 
 function spillResourceId({ task, fence }: AttemptIdentity, key: string): string {
   const exact = `${task}#${fence}/results.${key}`;
   return /^[\w./#*~-]{1,200}$/.test(exact) ? exact : `${createHash("sha256").update(exact).digest("hex").slice(0, 32)}#${fence}`;
 }
-
-/** Room for the envelope around the payload. */
-const frameBytesMax = limits.frameBytesMax - 16 * 1024;
 
 function encodeError(attempt: AttemptIdentity, outcome: ErrorOutcome): string {
   const details = { run_id: attempt.run, task_id: attempt.task, node_id: attempt.dispatch.node_id };
@@ -196,11 +209,13 @@ function readFailureReason(status: unknown, result: JsonObject): { code: string;
   const stated = result["error"];
   if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: limitMessage(stated) };
   if (isRecord(stated) && typeof stated["message"] === "string" && stated["message"] !== "") {
-    const code = typeof stated["code"] === "string" && stated["code"] !== "" ? stated["code"] : "E.RUNNER.FAILURE";
-    return { code: code.slice(0, limits.idCharsMax), message: limitMessage(stated["message"]) };
+    const code = typeof stated["code"] === "string" && isId(stated["code"]) ? stated["code"] : "E.RUNNER.FAILURE";
+    return { code, message: limitMessage(stated["message"]) };
   }
   return { code: "E.RUNNER.FAILURE", message: `the handler returned status ${JSON.stringify(status)}` };
 }
+
+const isId = (code: string): boolean => code !== "" && code.length <= limits.idCharsMax && !/\p{Cc}/u.test(code);
 
 /** A message that may travel: never empty, never endless. */
 function limitMessage(message: string): string {
@@ -212,6 +227,15 @@ function describeValue(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (value === undefined) return "nothing";
   return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : `a ${typeof value}`;
+}
+
+/** As they will be written. Checked here because what a result names is remembered and named again when the worker registers. */
+function readArtifacts(artifacts: unknown, context: OutcomeContext): ResultArtifact[] | Fault {
+  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => readArtifact(one, context)) : [];
+  if (listed.length === 0) return listed;
+  const text = stringifyWithoutBindings({ run_id: "r", task_id: "t", status: "SUCCEEDED", result: {}, artifacts: listed });
+  const problem = checkReportPayload("the result", "biz.exec.result", text);
+  return problem ?? (JSON.parse(text) as { artifacts: ResultArtifact[] }).artifacts;
 }
 
 /** Leaves out invalid entries; the worker's name and, for data that is not kept here, `inline` are filled in. */

@@ -40,6 +40,7 @@ export class HandlerExecutor {
   readonly #ports: HandlerExecutorPorts;
   readonly #settings: HandlerExecutorSettings;
   readonly #outcomeContext: OutcomeContext;
+  readonly #calls = new WeakMap<LocalAttempt, HandlerCall>();
 
   constructor(ports: HandlerExecutorPorts, settings: HandlerExecutorSettings) {
     const { resources } = settings;
@@ -59,9 +60,15 @@ export class HandlerExecutor {
     if (leased instanceof Fault) return this.#refuse(attempt, errorOutcome(leased.message, "worker.resources", leased.code));
     const mask = createSecretMask(attempt.dispatch.parameters, found.nonSecretKeys);
     const call = new HandlerCall(attempt, this.#ports, mask);
+    this.#calls.set(attempt, call);
     const ports = mask === null ? this.#ports : this.#portsWithMask(mask);
     const context = new AttemptContext(attempt, { config: found.config, leased }, this.#settings, ports);
     this.#runHandler(attempt, found.handler, call, context);
+  }
+
+  /** Ends a running attempt at once, whatever its handler still does; does nothing where its outcome is known. */
+  failAttempt(attempt: LocalAttempt, why: Fault): void {
+    this.#calls.get(attempt)?.fail(why);
   }
 
   #refuse(attempt: LocalAttempt, outcome: HandlerOutcome): void {
@@ -201,9 +208,13 @@ class HandlerCall {
   }
 
   #timeOut(timeoutMs: number): void {
-    const message = `the task exceeded its time limit of ${timeoutMs} ms`;
     this.#clearTimer = undefined;
-    this.finish(() => errorOutcome(message, "worker.runner", "E.TIMEOUT"));
+    this.fail(fault("E.TIMEOUT", `the task exceeded its time limit of ${timeoutMs} ms`));
+  }
+
+  fail({ code, message }: Fault): void {
+    if (this.#isFinished) return;
+    this.finish(() => errorOutcome(message, "worker.runner", code));
     this.#attempt.stopSignal.stop(new Error(message));
   }
 }

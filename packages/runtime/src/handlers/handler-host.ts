@@ -1,7 +1,8 @@
 // Everything that handlers need in the thread they run in: executor, kept resources, vendor frames. Who reports what they do is runner/.
 
+import { Fault } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { FeedbackInput } from "../attempts/feedback.ts";
+import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
 import { type AttemptOutcome, type EncodedOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
 import type { ResourcePorts, ResourceSettings } from "../resources/resource.ts";
 import { ResourceFiles } from "../resources/resource-files.ts";
@@ -58,14 +59,17 @@ export class HandlerHost {
     return encodeOutcome(attempt, outcome, this.#resultSpill);
   }
 
-  /** Feedback is merged and written later, where its origin is no longer known: what cannot be written is reported here. */
+  /** Feedback is merged and written later, where its origin is no longer known: what cannot be sent is found here. */
   #sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void {
+    let text: string | undefined;
     try {
-      const text: string | undefined = JSON.stringify(input);
-      if (text !== undefined) this.#ports.sendFeedback(attempt, input, text);
+      text = JSON.stringify(input);
     } catch (cause) {
       const message = `feedback of task ${attempt.task} cannot be written as JSON and was dropped`;
-      this.#ports.reportProblem({ message, cause });
+      return this.#ports.reportProblem({ message, cause });
     }
+    const read = readFeedbackText(text);
+    if (read instanceof Fault) this.executor.failAttempt(attempt, read);
+    else this.#ports.sendFeedback(attempt, read, text as string);
   }
 }

@@ -1,5 +1,5 @@
 // What a middleware's handler sees of its call: the promise, its error, its end with the task and with its time.
-import type { DispatchPayload } from "@astraflow/protocol";
+import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import { callNext, type MiddlewareCallAnswer, NextError } from "./middleware-call.ts";
@@ -62,6 +62,20 @@ describe("next", () => {
     await expect(callNext(p.attempt, p.ports, { timeoutMs: 0.5 })).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
 
     expect([...environment.asked, ...p.asked]).toEqual([]);
+  });
+
+  it("[W200] a middleware's call of next that the scheduler could not read is refused to its handler, and nothing is sent", async () => {
+    const p = play();
+    let deep: JsonObject = {};
+    for (let level = 0; level < 100; level++) deep = { deep };
+
+    for (const args of [{ payload: deep }, { hostCtx: { constructor: {} } }, { middlewareCtx: { "a\u0000": 1 } }])
+      await expect(callNext(p.attempt, p.ports, args as never)).rejects.toMatchObject({
+        code: expect.stringMatching(/^E\.FRAME\./),
+        message: expect.stringContaining("the call of next cannot be sent"),
+      });
+
+    expect(p.asked).toEqual([]);
   });
 
   it("[W154] a middleware's call of next ends when the task is stopped, and none is made afterwards", async () => {

@@ -1,7 +1,8 @@
 // A middleware's call of the next of its chain, as its handler sees it. How the call travels is pending-middleware-calls.ts.
 
-import { fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
+import { fault, isRecord, type JsonObject } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
+import { checkReportText } from "../attempts/report-limits.ts";
 
 /** A question that wants to leave: the text of a JSON object with all that is not a name. */
 export interface MiddlewareCallDraft {
@@ -42,8 +43,6 @@ export interface MiddlewareCallArguments {
 /** The scheduler keeps the time; only one that cannot be reached is not waited for longer than this beyond it. */
 const schedulerLatenessMs = 5_000;
 const timerMsMax = 2 ** 31 - 1;
-/** Room for the envelope and the names. */
-const argumentsBytesMax = limits.frameBytesMax - 16 * 1024;
 
 export function callNext(attempt: LocalAttempt, ports: MiddlewareCallPorts, args: MiddlewareCallArguments): Promise<JsonObject> {
   const { chain_index, node_id } = attempt.dispatch;
@@ -91,8 +90,7 @@ function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: Middlew
   if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && timeoutMs >= 1))
     throw fault("E.FRAME.INVALID", "timeoutMs of next must be a whole number of milliseconds above 0");
   const json = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });
-  const bytes = Buffer.byteLength(json);
-  const problem = `${bytes} bytes for the next of the chain are more than the ${argumentsBytesMax} of a frame`;
-  if (bytes > argumentsBytesMax) throw fault("E.FRAME.TOO_LARGE", problem);
+  const problem = checkReportText("the call of next", json);
+  if (problem !== null) throw problem;
   return { argumentsJson: json };
 }

@@ -104,4 +104,15 @@ describe("vendors' frames in package code", () => {
 
     expect(sent).toEqual([]);
   });
+
+  it("[W200] the vendor frame hub refuses a payload or a correlation that the scheduler could not read", async () => {
+    const { hub, sent } = connected();
+    const send = (payload: object, corr = "c") => hub.handlerApi.send("ext.vendor.acme.x", payload as never, { corr });
+
+    for (const payload of [{ constructor: {} }, { "a\u0000": 1 }, { deep: JSON.parse("[".repeat(80) + "]".repeat(80)) }])
+      await expect(send(payload)).rejects.toMatchObject({ code: expect.stringMatching(/^E\.FRAME\./) });
+    await expect(send({}, "two\nlines")).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
+
+    expect(sent).toEqual([]);
+  });
 });

@@ -1,6 +1,7 @@
 // Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent.
 
 import { Fault, fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
+import { checkReportText } from "../attempts/report-limits.ts";
 
 export interface IncomingVendorFrame {
   readonly type: string;
@@ -106,8 +107,8 @@ export class VendorFrameHub {
 function validateDraft(type: string, payload: unknown, corr: string | undefined): OutgoingVendorFrame | Fault {
   const problem = validateFrameType(type);
   if (problem !== null) return problem;
-  if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax))
-    return fault("E.FRAME.INVALID", `corr must be a text of 1 to ${limits.idCharsMax} characters`);
+  if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax || /\p{Cc}/u.test(corr)))
+    return fault("E.FRAME.INVALID", `corr must be a text of 1 to ${limits.idCharsMax} characters without control characters`);
   if (!isRecord(payload)) return fault("E.FRAME.INVALID", `the payload of ${type} must be an object`);
   let text: string | undefined;
   try {
@@ -120,7 +121,7 @@ function validateDraft(type: string, payload: unknown, corr: string | undefined)
   const bytes = Buffer.byteLength(text);
   if (bytes > limits.resultInlineBytesMax)
     return fault("E.FRAME.TOO_LARGE", `${bytes} bytes of ${type} are more than the ${limits.resultInlineBytesMax} it may have`);
-  return { type, corr, payload: text };
+  return checkReportText(`the payload of ${type}`, text) ?? { type, corr, payload: text };
 }
 
 function validateFrameType(type: unknown): Fault | null {
