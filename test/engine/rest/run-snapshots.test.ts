@@ -241,11 +241,14 @@ describe("the ledger", () => {
     const run = await harness.startRun(buildChain(2));
     await harness.settle();
     const old = worker.lastDispatch;
-    await harness.advance(5_001);
-    await expect(worker.succeed({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await worker.ack();
+    // A new process that does not name the attempt has lost it.
+    const next = await harness.joinWorker("w", { boot: "next" });
+    await harness.settle();
+    await expect(next.succeed({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
     const early = (await get("getRunLedger", run)).body;
-    await worker.succeed({ out: 1 });
-    await worker.succeed({ out: 2 });
+    await next.succeed({ out: 1 });
+    await next.succeed({ out: 2 });
 
     const { body } = await get("getRunLedger", run);
 

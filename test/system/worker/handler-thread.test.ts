@@ -129,6 +129,8 @@ describe("a worker that is stopped past its lease", () => {
     const [first, stopped] = [join(folder, "first"), join(folder, "stopped")];
     const { runId } = await api.startRun(misbehavingWorkflow("once", { first, stopped }), "k");
     await pollUntil("the first attempt to begin", async () => existsSync(first));
+    // An attempt whose ack never arrived would give its number to the next.
+    await pollUntil("its ack to be stored", async () => (await factTypes(api, runId)).includes("task.running"));
 
     worker.kill("SIGSTOP");
     await startMisbehavingWorker(scheduler.ws, packagesDir, [], "spare");

@@ -13,7 +13,7 @@ describe("planted bugs", () => {
   const catches: Readonly<
     Record<Mutant, { readonly profile: FaultProfile; readonly from: number; readonly by: readonly CheckerName[] }>
   > = {
-    "ack-before-commit": { profile: "default", from: 15, by: ["durable"] },
+    "ack-before-commit": { profile: "default", from: 31, by: ["durable"] },
     "requeue-forgets-fence": { profile: "default", from: 6, by: ["single-lease"] },
     "sequence-positions": { profile: "default", from: 15, by: ["positions"] },
     "no-root-lock": { profile: "default", from: 3, by: ["single-lease", "once", "convergence"] },

@@ -82,7 +82,7 @@ describe("the plan of a world", () => {
     const hasOlder = plans.filter(({ workers }) => workers.some(({ dialect }) => dialect !== undefined));
     expect(hasOlder.length).toBeGreaterThan(20);
     expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
-      new Set([undefined, "first", "v1"]),
+      new Set([undefined, "first", "v1", "basic"]),
     );
     // What such a worker could not send for 15 s is lost: it is only simulated on TCP.
     expect(hasOlder.every(({ isNetworkLossy }) => !isNetworkLossy)).toBe(true);
@@ -114,7 +114,7 @@ describe("the plan of a world", () => {
 
     expect(hasOlder.length).toBeGreaterThan(20);
     expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
-      new Set([undefined, "first", "v1"]),
+      new Set([undefined, "first", "v1", "basic"]),
     );
     expect(hasOlder.every(({ faults, isNetworkLossy }) => faults.length > 0 && !isNetworkLossy)).toBe(true);
     expect([...disks].sort()).toEqual(["disk-append-fails", "disk-full", "disk-slow", "disk-sync-fails"]);
