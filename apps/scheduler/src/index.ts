@@ -7,3 +7,4 @@ export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { type ConfigResult, readConfig, type SchedulerConfig } from "./settings/config.ts";
 export type { AccessToken } from "./settings/secrets.ts";
 export { checkStore, type StoreCheck } from "./store/postgres-checks.ts";
+export { repairStore } from "./store/store-repair.ts";

@@ -11,5 +11,6 @@ export { PostgresReader } from "./postgres/reader/reader.ts";
 export { inspectPostgres, type PostgresInspection } from "./postgres/setup/inspection.ts";
 export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/file/connection.ts";
+export { repairSqlite, type StoreRepair } from "./sqlite/file/damage-check.ts";
 export { SqliteReader } from "./sqlite/reader/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

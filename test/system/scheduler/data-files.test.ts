@@ -1,7 +1,7 @@
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { startScheduler } from "../harness/installation.ts";
+import { spawnScheduler, startScheduler } from "../harness/installation.ts";
 import { makeTemporaryFolder, runAstra, withTimeout } from "../harness/processes.ts";
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
@@ -41,4 +41,23 @@ it("[O110] astra doctor closes a data folder that others could read, and prints 
 
   expect(end).toMatchObject({ code: 0, stdout: expect.stringContaining(`files: closed for other users: ${dataDir}`) });
   expect([dataDir, join(dataDir, "notes.txt")].map(modeOf)).toEqual(["700", "600"]);
+});
+
+it("[O111] a copy of the database file alone of a running scheduler is refused, and astra doctor --repair lets a scheduler start on it", async () => {
+  const first = await startScheduler();
+  const dataDir = join(makeTemporaryFolder(), "copy");
+  mkdirSync(dataDir, 0o700);
+  copyFileSync(join(first.dataDir, "astra.db"), join(dataDir, "astra.db"));
+
+  const { process: refused } = spawnScheduler({ dataDir });
+
+  expect(await withTimeout(refused.ended, "the refusal")).toMatchObject({ code: 2 });
+  expect(refused.stderr()).toMatch(/E\.STORE\.DAMAGED.*-wal.*astra restore.*astra doctor --repair/);
+  const repair = await runAstra(["doctor", "--repair", "--listen", "127.0.0.1:0", "--data-dir", dataDir]);
+  expect(repair).toMatchObject({ code: 0, stdout: expect.stringContaining("goes on from its last checkpoint") });
+  const second = await startScheduler({ dataDir });
+  for (const { process } of [first, second]) {
+    process.kill("SIGTERM");
+    await withTimeout(process.ended, "the end after SIGTERM");
+  }
 });

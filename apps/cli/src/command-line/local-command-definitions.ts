@@ -44,6 +44,7 @@ export const toolCommands: CommandTable = {
       "--data-dir <dir>": { help: "the folder whose disk is measured", default: "./var/scheduler" },
       "--listen <host:port>": { help: "the address to check", default: "127.0.0.1:8080" },
       "--store <url>": "the scheduler's store, if it is PostgreSQL (ASTRA_SCHEDULER_STORE)",
+      "--repair": "make a damaged sqlite store open again with what is left of it; its scheduler must be stopped",
       "--failpoints": "list the failpoints instead",
     },
     runLocally: (context, flags: DoctorFlags) =>

@@ -35,6 +35,7 @@ export interface DoctorCheck {
 export interface SchedulerModule {
   restrictFolder(folder: string): { readonly changed: readonly string[]; readonly problems: readonly string[] };
   checkStore(store: string): Promise<readonly DoctorCheck[]>;
+  repairStore(store: string, dataDir: string): DoctorCheck;
   readonly failpointNames: readonly string[];
   readonly failpointActions: Readonly<Record<string, string>>;
 }

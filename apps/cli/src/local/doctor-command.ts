@@ -22,6 +22,8 @@ export interface DoctorFlags {
   readonly listen: string;
   /** As --store of the scheduler; undefined: only this machine is checked. */
   readonly store?: string | undefined;
+  /** Makes a store that was refused as damaged open again. */
+  readonly repair?: boolean;
   readonly failpoints?: boolean;
 }
 
@@ -33,6 +35,7 @@ export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Pro
   const scheduler = await loadScheduler();
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(flags.dataDir), await checkPort(flags.listen)];
   checks.push(checkFiles(scheduler.restrictFolder(flags.dataDir)));
+  if (flags.repair) checks.push(scheduler.repairStore(flags.store ?? "", flags.dataDir));
   if (flags.store) checks.push(...(await scheduler.checkStore(flags.store)));
   const isGood = checks.every((check) => check.isGood);
   const { green, red } = terminal.colors;

@@ -133,6 +133,7 @@ const faultTable = {
   ),
   "E.STORE.SCHEMA_NEWER": own(500, "The store was written by a newer version of this program."),
   "E.STORE.OPEN": own(500, "The store could not be opened."),
+  "E.STORE.DAMAGED": own(500, "The files of the store are damaged or do not belong together; restore a backup."),
   "E.STORE.IN_USE": own(500, "Another process has this store open."),
   "E.STORE.DURABILITY": own(500, "The store does not write to disk before it confirms a commit."),
   "E.CONFIG.INVALID": own(500, "The configuration cannot be used; the message names every problem."),

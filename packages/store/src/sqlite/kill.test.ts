@@ -54,7 +54,8 @@ function runChild(
 
 /** All of every turn up to the last, nothing of the next, and a log without gaps. Answers the last turn. */
 async function checkFile(reportedTurn: number): Promise<number> {
-  const raw = new DatabaseSync(file);
+  // A connection that may write would take the WAL with it when it closes.
+  const raw = new DatabaseSync(file, { readOnly: true });
   const integrity = raw.prepare("PRAGMA integrity_check").get();
   const count = (sql: string) => Number(Object.values(raw.prepare(sql).get() ?? {})[0]);
   const counts = {

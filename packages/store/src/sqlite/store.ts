@@ -27,9 +27,10 @@ import {
   SqliteConnection,
   type SqliteStats,
 } from "./file/connection.ts";
+import { markClosed, markOpen, refuseDamagedFile } from "./file/damage-check.ts";
 import { createPrivateFile, lockDatabase } from "./file/database-lock.ts";
 import { inTransaction } from "./file/migrations.ts";
-import { emptyWal, WalCheckpoints } from "./file/write-ahead-log.ts";
+import { closeCleanly, emptyWal, WalCheckpoints } from "./file/write-ahead-log.ts";
 import { SqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
@@ -96,12 +97,17 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     const { file, unindexedRunsMax } = this.#options;
     let lock: DatabaseSync | null = null;
     let connection: SqliteConnection | null = null;
+    let isMarked = false;
     try {
       checkFileHeader(file);
       lock = lockDatabase(file);
+      refuseDamagedFile(file);
       createPrivateFile(file);
       connection = this.#connect();
       const { epoch, lastTurn, stored } = registerReplica(connection.db, file, me, this.#options.clock.wall());
+      isMarked = true;
+      // The mark must be in the file itself before a turn is in the WAL alone.
+      emptyWal(connection.db);
       const repository = new SqliteRepository(connection, this.#options);
       // A file of an earlier version may have noted all its runs.
       if (repository.unindexedRuns > unindexedRunsMax) {
@@ -113,6 +119,8 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
       this.opened = { lock, clock, reader, replica: me.replica, epoch, connection, repository, lastTurn };
       return { epoch, lastTurn };
     } catch (error) {
+      // The last connection takes the WAL with it when it closes.
+      if (isMarked && connection !== null) markClosed(connection.db);
       connection?.db.close();
       lock?.close();
       throw lock === null ? openSqliteFault(file, error) : error;
@@ -213,11 +221,12 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     const opened = this.opened;
     if (opened === null) return;
     this.opened = null;
-    await opened.reader.close();
     if (opened.connection.db.isOpen) {
-      emptyWal(opened.connection.db);
+      closeCleanly(opened.connection.db);
       opened.connection.db.close();
     }
+    // After the writer: the last connection would take the WAL with it, which a store that could not be marked as closed still needs.
+    await opened.reader.close();
     opened.lock.close();
   }
 
@@ -275,6 +284,7 @@ function registerReplica(db: DatabaseSync, file: string, me: { replica: string; 
     const row = db.prepare("SELECT epoch, last_turn AS lastTurn FROM replica WHERE id = ?").get(me.replica);
     // Nobody reads the mail of an epoch that is over; its workers come back and are told again from their rows.
     db.prepare("DELETE FROM mail WHERE replica = ? AND epoch < ?").run(me.replica, Number(row?.epoch));
+    markOpen(db);
     return { epoch: Number(row?.epoch), lastTurn: Number(row?.lastTurn), stored };
   });
 }

@@ -3,6 +3,7 @@
 
 import { statSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
+import { markClosed } from "./damage-check.ts";
 
 /** A WAL above `walBytesKept` is moved once this much time has passed since the last time. */
 export const walCheckMs = 30_000;
@@ -43,12 +44,27 @@ export class WalCheckpoints {
   }
 }
 
-/** Before the last connection closes: readers of other threads may still be open, and then SQLite would leave the WAL as it is. */
+/** Moves everything into the database file. SQLite does so by itself only when the last connection closes, and readers may be open. */
 export function emptyWal(db: DatabaseSync): void {
   try {
     db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch (error) {
-    // A disk that is full or fails. Nothing is lost: the WAL stays, and the next start reads it.
-    if ((error as { errcode?: number }).errcode === undefined) throw error;
+    refuseUnlessSqlite(error);
   }
+}
+
+/** Before the writer's connection closes. */
+export function closeCleanly(db: DatabaseSync): void {
+  try {
+    markClosed(db);
+  } catch (error) {
+    refuseUnlessSqlite(error);
+    return;
+  }
+  emptyWal(db);
+}
+
+/** A disk that is full or fails, or a foreign lock. Nothing is lost: the WAL stays, and the next start reads it. */
+function refuseUnlessSqlite(error: unknown): void {
+  if ((error as { errcode?: number }).errcode === undefined) throw error;
 }
