@@ -91,7 +91,7 @@ describe("chains whose callers and callees are at different engines", () => {
     const { east, west, eastern, western } = await startEnginePair();
     const run = await east.startRun(buildHostWithMiddlewares([nearPool], { host: farPool }));
     await cluster.passDiscoveryTime();
-    await east.ask(nextCommand(eastern, lastDispatchFor(eastern, "1"), "q1", { timeoutMs: 2_000 }));
+    await east.ask(nextCommand(eastern, lastDispatchFor(eastern, "1"), "q1", { timeoutMs: 3_000 }));
     await cluster.passDiscoveryTime();
     await western.ack(lastDispatchFor(western, "0~1"));
 
