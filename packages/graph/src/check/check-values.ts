@@ -1,7 +1,7 @@
 // Checks authored values and the types of ports before anything runs. Values from edges and iterations are checked at run time. A literal of
 // the wrong type is an error; any other value that does not match its schema is a warning, unless schemas are enforced.
 
-import type { ResolvedEdge, ResolvedEdges } from "../plan/edge-resolution.ts";
+import { listedNames, type ResolvedEdge, type ResolvedEdges } from "../plan/edge-resolution.ts";
 import { findSchemaProblem, withDefaults } from "../plan/node-schemas.ts";
 import { defaultsStepsMax } from "../plan/plan-compiler.ts";
 import { type IndexedGraph, type NodeEntry, schemaModeOf, type WorkflowIndex } from "../plan/workflow-index.ts";
@@ -22,7 +22,10 @@ export function checkValues(workflowIndex: WorkflowIndex, resolvedEdges: Resolve
   const fedKeys = collectFedKeys(workflowIndex, resolvedEdges);
   checkDefaults(resolvedEdges, problems);
   for (const [graph, edgesOfGraph] of resolvedEdges) {
-    for (const [index, edge] of edgesOfGraph.entries()) checkPortTypes(workflowIndex, graph, index, edge, problems);
+    for (const [index, edge] of edgesOfGraph.entries()) {
+      checkPortTypes(workflowIndex, graph, index, edge, problems);
+      warnOfUnlistedPorts(graph, index, edge, problems);
+    }
     for (const entry of graph.entries) {
       const schema = entry.node.schema?.parameters;
       const fed = fedKeys.get(entry);
@@ -137,6 +140,23 @@ function checkPortTypes(
   const isEnforced = [from, to].some((node) => node !== undefined && schemaModeOf(workflowIndex, graph, node) === "enforce");
   if (isEnforced) problems.error(graph, ["edges", index], message, to?.id ?? null);
   else problems.warning(graph, ["edges", index], message, to?.id ?? null);
+}
+
+/** A node without declared ports takes an edge by the name of any parameter or result; one that its schema does not list is perhaps a slip. */
+function warnOfUnlistedPorts(graph: IndexedGraph, index: number, { transfer }: ResolvedEdge, problems: ProblemList): void {
+  if (transfer === null) return;
+  const ends = [
+    { side: "source", root: "results", ports: "outputPorts", ordinal: transfer.input.source, key: transfer.source.key },
+    { side: "target", root: "parameters", ports: "inputPorts", ordinal: transfer.target, key: transfer.into.key },
+  ] as const;
+  for (const { side, root, ports, ordinal, key } of ends) {
+    const node = graph.entries[ordinal]?.node;
+    const listed = listedNames(node?.schema?.[root]);
+    if (node === undefined || node.ui?.[ports] !== undefined || listed === null || listed.names.includes(key)) continue;
+    const names = listed.names.length === 0 ? "lists none" : `lists ${listed.names.slice(0, 50).join(", ")}`;
+    const message = `node ${node.id} (${node.label}) declares no ports, so port ${key} is ${root}.${key}, and the schema of its ${root} ${names}`;
+    problems.warning(graph, ["edges", index, side, "port"], message, node.id);
+  }
 }
 
 /** Text with a placeholder in it becomes another value when it is filled in, so it is judged then. */

@@ -1,5 +1,7 @@
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
+import { compilePlan, resolveParams } from "../plan/plan-compiler.ts";
+import type { PlanNode } from "../plan/plan-types.ts";
 import { checkWorkflow } from "./check-workflow.ts";
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
@@ -85,13 +87,47 @@ describe("checkWorkflow", () => {
     expect(problems.find((one) => one.path === "/edges/1/source/port")?.message).toContain("it has out");
   });
 
-  it("[G1] checkWorkflow accepts an edge to a node without ports, which only sets the order", () => {
-    const bare = workflow(2, [[0, 1]], (draft) => {
-      delete (draft.nodes[1] as { ui?: unknown }).ui;
+  /** Two nodes without declared ports, joined by an edge from `from` to `to`. */
+  const portless = (from: string, to: string, schema?: object) =>
+    workflow(2, [[0, 1]], (draft) => {
+      for (const node of draft.nodes as { ui?: unknown; schema?: unknown }[]) {
+        delete node.ui;
+        node.schema = schema;
+      }
+      Object.assign(draft.edges[0]?.source ?? {}, { port: from });
+      Object.assign(draft.edges[0]?.target ?? {}, { port: to });
     });
 
+  it("[G34] an edge between nodes without declared ports carries the result of its source port's name into the parameter of its target port's name", () => {
+    const bare = portless("text", "greeting.long");
+
+    const [, second] = compilePlan(bare).nodes;
+    const params = resolveParams(second as PlanNode, () => ({ params: {}, results: { text: "hi" } }));
+
     expect(checkWorkflow(bare)).toEqual([]);
+    expect(second?.before).toEqual([0]);
+    expect(params).toMatchObject({ "greeting.long": "hi" });
   });
+
+  it("[G34] an edge into a node without declared ports is refused with the list of names where its schema has no others, and a warning where it may", () => {
+    const listed = { properties: { text: {}, times: {} } };
+    const schemaOf = (part: object) => ({ parameters: { ...listed, ...part }, results: { ...listed, ...part } });
+
+    const closed = checkWorkflow(portless("txt", "text", schemaOf({ additionalProperties: false })));
+    const open = checkWorkflow(portless("text", "txt", schemaOf({})));
+
+    expect(closed).toMatchObject([{ path: "/edges/0/source/port", severity: "error" }]);
+    expect(closed[0]?.message).toMatch(/output port "txt" of node \S+, which declares no ports; its results are text, times$/);
+    expect(open).toMatchObject([{ path: "/edges/0/target/port", severity: "warning" }]);
+    expect(open[0]?.message).toContain("port txt is parameters.txt, and the schema of its parameters lists text, times");
+  });
+
+  it.each(["__proto__", "__container", "constructor"])(
+    "[G34] an edge into port %s of a node without declared ports is refused",
+    (key) => {
+      expect(checkWorkflow(portless("text", key))).toMatchObject([{ path: "/edges/0/target/port", severity: "error" }]);
+    },
+  );
 
   it("[G1] checkWorkflow refuses binding paths that leave parameters and results or reach a prototype", () => {
     const bad = workflow(1, [], (draft) => {

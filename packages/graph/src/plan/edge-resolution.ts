@@ -1,7 +1,7 @@
 // Resolves the ports, middlewares and scopes of edges: which node waits for which, and which value goes where.
 
 import type { Edge, NodePort } from "@astraflow/protocol";
-import { type BindingPath, type LocatedProblem, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
+import { type BindingPath, isObject, type LocatedProblem, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
 import type { EdgeInput } from "./plan-types.ts";
 import {
   type IndexedGraph,
@@ -29,7 +29,7 @@ export interface ContainerCrossing {
 export interface ResolvedEdge {
   /** Pairs of ordinals: the second waits for the first. */
   readonly dependencies: readonly (readonly [number, number])[];
-  /** The value it carries, and the ordinal that takes it; null: it only orders. */
+  /** The value it carries, and the ordinal that takes it; null: an end of it is wrong. */
   readonly transfer: {
     readonly target: number;
     readonly input: EdgeInput;
@@ -111,10 +111,13 @@ function resolveEdgeEnd(
     return null;
   }
   const found = findPort(graph, endNode, end.port, side);
-  const bound = found === null || typeof found === "string" ? null : bindPort(index, graph, found, side);
-  if (typeof found === "string") report("port", end.node, `edge ${edge.id} uses ${found}`);
+  if (typeof found === "string") {
+    report("port", end.node, `edge ${edge.id} uses ${found}`);
+    return { node: endNode.ordinal, bound: null };
+  }
+  const bound = bindPort(index, graph, found, side);
   if (typeof bound !== "string") return { node: endNode.ordinal, bound };
-  const { place, port } = found as FoundPort;
+  const { place, port } = found;
   report("port", place.node.id, `node ${place.node.id}, port ${port.key}: ${bound}`);
   return { node: endNode.ordinal, bound: null };
 }
@@ -126,8 +129,8 @@ interface FoundPort {
 
 const portDirections = { source: "output", target: "input" } as const;
 
-/** A node that draws no ports at all takes any edge as an order (null); one that draws ports takes only those. */
-function findPort(graph: IndexedGraph, endNode: NodeEntry, key: string, side: EdgeSide): FoundPort | null | string {
+/** A string says why there is no such port. */
+function findPort(graph: IndexedGraph, endNode: NodeEntry, key: string, side: EdgeSide): FoundPort | string {
   const wantedDirection = portDirections[side];
   const handle = /^mw:([^:]+):(input|output):(.+)$/s.exec(key);
   if (handle === null) return findPortByKey(endNode, key, side);
@@ -139,13 +142,34 @@ function findPort(graph: IndexedGraph, endNode: NodeEntry, key: string, side: Ed
   return findPortByKey(entry, inner, side);
 }
 
-function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): FoundPort | null | string {
+function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): FoundPort | string {
   const ports = side === "source" ? entry.node.ui?.outputPorts : entry.node.ui?.inputPorts;
-  if (ports === undefined) return null;
+  if (ports === undefined) return defaultPort(entry, key, side);
   const port = ports.find((candidate) => candidate.key === key);
   if (port !== undefined) return { place: entry, port };
   const known = ports.length === 0 ? "it has none" : `it has ${ports.map((candidate) => candidate.key).join(", ")}`;
   return `${portDirections[side]} port "${key}" of node ${entry.node.id}; ${known}`;
+}
+
+/**
+ * A node that declares no ports has one for each parameter and each result, under its name. A schema that lists all of them refuses others;
+ * names that begin with two underscores are the scheduler's own.
+ */
+function defaultPort(entry: NodeEntry, key: string, side: EdgeSide): FoundPort | string {
+  const root = side === "source" ? "results" : "parameters";
+  const port = { key, label: key, binding: { path: toJsonPointer([root, key]) } };
+  const known = listedNames(entry.node.schema?.[root]);
+  const isRefused = key.startsWith("__") || typeof parseBindingPath(port.binding.path) === "string";
+  if (!isRefused && (known === null || known.isOpen || known.names.includes(key))) return { place: entry, port };
+  const names = known === null || known.names.length === 0 ? "" : `; its ${root} are ${known.names.slice(0, 50).join(", ")}`;
+  return `${portDirections[side]} port "${key}" of node ${entry.node.id}, which declares no ports${names}`;
+}
+
+/** The properties that a schema of parameters or results lists, and whether there may be others. Null: it lists none. */
+export function listedNames(schema: unknown): { readonly names: readonly string[]; readonly isOpen: boolean } | null {
+  if (!isObject(schema) || !isObject(schema["properties"])) return null;
+  const hasOthers = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"].some((keyword) => schema[keyword] !== undefined);
+  return { names: Object.keys(schema["properties"]), isOpen: schema["additionalProperties"] !== false || hasOthers };
 }
 
 /** Null: the binding itself cannot be read, which the checker says of every port, drawn upon or not. */
