@@ -243,6 +243,23 @@ describe("checkWorkflow with a catalogue", () => {
     expect(unknown("x".repeat(1_000))[0]?.[1]?.length).toBeLessThan(300);
   });
 
+  it.each([
+    ["demo.stpe", " (did you mean demo.step?)"],
+    ["step", " (did you mean demo.step?)"],
+    ["something.else.entirely", ""],
+  ])(
+    "[G25] checkWorkflow reports the unknown node type %s with the most similar one and the types that there are",
+    (type, hint) => {
+      const known = { ...catalogue, nodeTypes: () => ["demo.around", "demo.step"] };
+
+      const problems = checkWorkflow(testWorkflow([testNode(0, of("demo", "1.10.0", { type }))]), known);
+
+      expect(problems.map(({ message }) => message)).toEqual([
+        `node ${testUuid(0)}: package demo 1.10.0 has no node type ${type}${hint}; it has demo.around, demo.step`,
+      ]);
+    },
+  );
+
   it("[G25] checkWorkflow finds unknown packages in subgraphs and middlewares, and does not look up the packages of containers", () => {
     const inside = testSubgraph("s", testWorkflow([testNode(7, of("later", "1.0.0"))]));
     const around = testNode(

@@ -20,6 +20,8 @@ export interface NodeTypeDescription {
 export interface PackageCatalogue {
   /** Null: the version has no such type, or there is no such version. */
   node(packageName: string, version: string, type: string): NodeTypeDescription | null;
+  /** Of a version; for the sentence that refuses a type which it has not. */
+  nodeTypes?(packageName: string, version: string): readonly string[];
   /** Empty: no worker has ever sent a manifest of this package. */
   versions(packageName: string): readonly string[];
   /** Packages with manifests. While there are none, no worker has joined yet, so an unknown package is not an error. */
@@ -38,6 +40,7 @@ export interface WorkflowCheckOptions {
 /** Bound on the search for similar names, however many unknown names a definition has. */
 const suggestionLimits = { lookupsMax: 3, namesMax: 1_000, charsMax: 64 } as const;
 const shownCharsMax = 80;
+const shownTypesMax = 10;
 
 /** The scheduler runs these itself, whatever package they name. */
 const isBuiltInNode = (node: AuthoredNode): boolean => node.type === "workflow.container";
@@ -47,7 +50,7 @@ export class CatalogueCheck {
   readonly #catalogue: PackageCatalogue;
   readonly #problems: ProblemList;
   readonly #allowsUnknown: boolean;
-  /** By unknown name, the known one that was perhaps meant; null: none is alike. */
+  /** By what is searched and unknown name, the known one that was perhaps meant; null: none is alike. */
   readonly #suggestions = new Map<string, string | null>();
 
   constructor(index: WorkflowIndex, catalogue: PackageCatalogue, problems: ProblemList, options: WorkflowCheckOptions) {
@@ -78,23 +81,34 @@ export class CatalogueCheck {
       const message = `node ${id}: no worker has registered package ${name} yet; the node waits until one does`;
       this.#problems.nodeWarning(graph, entry, at, message);
     } else {
-      const suggestion = this.#suggestPackage(wanted.name);
-      const hint = suggestion === null ? "" : ` (did you mean ${truncateName(suggestion)}?)`;
+      const hint = formatSuggestion(this.#suggestName("", wanted.name, this.#catalogue.names));
       const remedy = "start a worker that has it, or send allowUnknown: true and the node waits for one";
       this.#problems.nodeError(graph, entry, at, `node ${id}: no worker has registered package ${name}${hint}; ${remedy}`);
     }
     return false;
   }
 
-  #suggestPackage(name: string): string | null {
+  /** `among` is the package and version whose types are searched; empty for packages. */
+  #suggestName(among: string, name: string, known: readonly string[]): string | null {
     const { lookupsMax, namesMax, charsMax } = suggestionLimits;
-    const found = this.#suggestions.get(name);
+    const key = `${among} ${name}`;
+    const found = this.#suggestions.get(key);
     if (found !== undefined) return found;
     if (name.length > charsMax || this.#suggestions.size >= lookupsMax) return null;
-    const candidates = this.#catalogue.names.slice(0, namesMax).filter((one) => one.length <= charsMax);
-    const closest = closestMatch(name, candidates);
-    this.#suggestions.set(name, closest);
+    const candidates = known.slice(0, namesMax).filter((one) => one.length <= charsMax);
+    // Without the first part of its name, which is often that of the package, a type is far from itself.
+    const closest = candidates.find((one) => one.endsWith(`.${name}`)) ?? closestMatch(name, candidates);
+    this.#suggestions.set(key, closest);
     return closest;
+  }
+
+  #unknownTypeMessage({ id, type }: AuthoredNode, name: string, version: string): string {
+    const types = this.#catalogue.nodeTypes?.(name, version) ?? [];
+    const hint = formatSuggestion(this.#suggestName(`${name} ${version}`, type, types));
+    const listed = types.slice(0, shownTypesMax).map(truncateName).join(", ");
+    const more = types.length > shownTypesMax ? ` and ${types.length - shownTypesMax} more` : "";
+    const known = types.length === 0 ? "" : `; it has ${listed}${more}`;
+    return `node ${id}: package ${name} ${version} has no node type ${truncateName(type)}${hint}${known}`;
   }
 
   #checkNodeType(graph: IndexedGraph, entry: NodeEntry): void {
@@ -112,7 +126,7 @@ export class CatalogueCheck {
       return report(["package", "version"], `node ${node.id}: package ${name} has no version ${version}; it has ${versions}`);
     }
     const found = this.#catalogue.node(name, used, node.type);
-    if (found === null) return report(["type"], `node ${node.id}: package ${name} ${used} has no node type ${node.type}`);
+    if (found === null) return report(["type"], this.#unknownTypeMessage(node, name, used));
     const isMiddleware = entry.host !== null;
     if (isMiddleware && found.role !== "middleware")
       report(["type"], `middleware ${node.id}: ${node.type} is not a middleware and cannot wrap a node`);
@@ -126,6 +140,7 @@ export class CatalogueCheck {
 }
 
 const truncateName = (name: string): string => (name.length > shownCharsMax ? `${name.slice(0, shownCharsMax)}…` : name);
+const formatSuggestion = (name: string | null): string => (name === null ? "" : ` (did you mean ${truncateName(name)}?)`);
 const missingManifestMessage = (id: string, what: string): string =>
   `node ${id}: no worker has sent a manifest of package ${what}, so the node is not checked`;
 

@@ -244,6 +244,7 @@ function buildCatalogue(
     isListed: (name, version) => alsoListed.has(version === undefined ? name : packageVersionKey(name, version)),
     versions: (name) => versionsOf.get(name) ?? [],
     node: (name, version, type) => findNodeType(find(name, version), type),
+    nodeTypes: (name, version) => find(name, version)?.manifest.nodes.map(({ type }) => type) ?? [],
   };
 }
 
