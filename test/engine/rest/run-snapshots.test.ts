@@ -234,6 +234,23 @@ describe("what the log tells", () => {
   });
 });
 
+describe("why a task waits", () => {
+  it("[B90] the placement of a task that waits for a slot of a cancelled one counts what its worker cannot stop", async () => {
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w", { dialect: "first", running: null, features: [], boot: "b1" });
+    const cancelled = await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.ack();
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "tester", run: cancelled, reason: "enough" });
+    const waiting = await harness.startRun(buildChain(1));
+    await worker.heartbeat(null);
+
+    const { workers } = (await get("getPlacement", waiting, {}, { nodeId: nodeId(0) })).body;
+
+    expect(workers).toMatchObject([{ code: "slots", facts: { slots: 1, busy: 1, unstopped: 1 } }]);
+  });
+});
+
 describe("the ledger", () => {
   it("[A283] the ledger of a run counts accepted, finished and repeated work, and shows that nothing was lost or finished twice", async () => {
     const { world: harness, get } = await openFixture();

@@ -40,6 +40,7 @@ const rows: [code: string, facts: JsonObject, explanation: string][] = [
   ["running", { worker: "w-1", attempt: 2, since: minuteAgo }, "runs at w-1, attempt 2, since 2026-01-31 11:59:00Z (1 min ago)"],
   ["slots", { slots: 4, busy: 4 }, "4 of 4 slots busy"],
   ["slots", { slots: 4, busy: null }, "4 slots"],
+  ["slots", { slots: 4, busy: 4, unstopped: 2 }, "4 of 4 slots busy (2 by cancelled tasks that it cannot stop)"],
   ["package-version", { has: "1.0.0", needs: "2.0.0" }, "needs 2.0.0, has 1.0.0"],
   ["strained", { lacks: ["memory", "disk"] }, "lacks memory and disk"],
   ["draining", {}, ""],

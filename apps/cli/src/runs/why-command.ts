@@ -131,8 +131,11 @@ const explanations: Readonly<Record<string, ExplainFacts>> = {
     joinParts(`runs at ${toText(worker)}`, `attempt ${toText(attempt)}`, formatRelativeInstant("since", since, context)),
   "run-over": ({ phase }) => `its run is ${toText(phase)}`,
   ended: ({ phase }) => `it is ${toText(phase)}`,
-  slots: ({ busy, slots }) =>
-    busy === null || busy === undefined ? `${toText(slots)} slots` : `${toText(busy)} of ${toText(slots)} slots busy`,
+  slots: ({ busy, slots, unstopped }) => {
+    if (busy === null || busy === undefined) return `${toText(slots)} slots`;
+    const rest = unstopped === undefined ? "" : ` (${toText(unstopped)} by cancelled tasks that it cannot stop)`;
+    return `${toText(busy)} of ${toText(slots)} slots busy${rest}`;
+  },
   "node-limit": ({ nodeType, limit, busy }) => `${toText(busy)} of ${toText(limit)} ${toText(nodeType)} at once`,
   pinned: ({ to }) => `it belongs to ${toText(to)}`,
   strained: ({ lacks }) => `lacks ${Array.isArray(lacks) ? lacks.map(toText).join(" and ") : toText(lacks)}`,

@@ -42,6 +42,8 @@ interface PlacementCandidate {
   /** Attempts that take a slot, and those of the node's type among them; null if unknown. */
   readonly busy: number | null;
   readonly busyOfType: number | null;
+  /** Those of `busy` whose attempts have ended while their handlers cannot be stopped. */
+  readonly unstoppedCount?: number;
 }
 
 /** The first rule that this worker fails, in the order in which an operator would fix them. */
@@ -59,7 +61,14 @@ export function firstFailedRule(
     return { code: mismatch.code, facts: { has: mismatch.has, needs: mismatch.needs } };
   if (pin !== null && pin !== one.worker) return { code: "pinned", facts: { to: pin.slice(requirements.tenant.length + 1) } };
   if (one.busy !== null && one.busy >= one.about.slots)
-    return { code: "slots", facts: { slots: one.about.slots, busy: one.busy } };
+    return {
+      code: "slots",
+      facts: {
+        slots: one.about.slots,
+        busy: one.busy,
+        ...(one.unstoppedCount !== undefined && { unstopped: one.unstoppedCount }),
+      },
+    };
   const limit = one.about.perNodeLimits?.[requirements.nodeType];
   if (limit !== undefined && one.busyOfType !== null && one.busyOfType >= limit)
     return { code: "node-limit", facts: { nodeType: requirements.nodeType, limit, busy: one.busyOfType } };
@@ -131,7 +140,7 @@ export function explainWaiting(
 }
 
 export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): PlacementCandidate {
-  const { healthy, strain } = readCondition(row.condition);
+  const { healthy, strain, unstopped } = readCondition(row.condition);
   const held = looked.held?.get(row.id);
   return {
     worker: row.id,
@@ -141,7 +150,8 @@ export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): Placement
     draining: row.draining,
     resourcePressure: strain,
     healthy,
-    busy: held?.busy ?? null,
+    busy: held === undefined ? null : held.busy + (unstopped ?? 0),
+    ...(unstopped !== undefined && { unstoppedCount: unstopped }),
     busyOfType: held?.busyOfType ?? null,
   };
 }

@@ -27,6 +27,8 @@ export interface WorkerCondition {
   readonly formerBoots: readonly string[];
   /** Former boots that joined again while the present one was live, and were recorded as clones. */
   readonly clones: readonly string[];
+  /** Slots that cancelled attempts take because it cannot stop them, as of its last heartbeat; absent when there is none. */
+  readonly unstopped?: number;
   /** Commands it was sent and has not answered, oldest first; absent when there is none. */
   readonly orders?: readonly OpenCommand[];
 }
@@ -60,6 +62,7 @@ export function readCondition(text: string): WorkerCondition {
     session: stringOrNull(parsed.session),
     formerBoots: stringsOf(parsed.formerBoots),
     clones: stringsOf(parsed.clones),
+    ...(typeof parsed.unstopped === "number" && { unstopped: parsed.unstopped }),
     ...(Array.isArray(parsed.orders) && parsed.orders.length > 0 ? { orders: parsed.orders as OpenCommand[] } : {}),
   };
 }

@@ -24,7 +24,7 @@ export function recordHeartbeat(work: UnitOfWork, command: RecordHeartbeatComman
   const limits = settingsForTenant(work.settings, connected.tenant);
   const pressure = pressureAfter(drainStateAfterTurn(work, connected).pressure, command, limits);
   const timings = workerTimings(work.settings, connected.tenant, connected.about.dialect);
-  const condition = conditionAfterHeartbeat(work, command, row, pressure);
+  const condition = conditionAfterHeartbeat(work, command, row, { pressure, unstopped: connected.unstopped?.size ?? 0 });
   const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
   if (!("kind" in moved) || row.epoch !== connected.epoch) {
     work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
@@ -54,11 +54,12 @@ function conditionAfterHeartbeat(
   work: UnitOfWork,
   command: RecordHeartbeatCommand,
   row: WorkerRow,
-  pressure: string | null,
+  { pressure, unstopped }: { readonly pressure: string | null; readonly unstopped: number },
 ): string {
-  const known = readCondition(row.condition);
+  const { unstopped: _, ...known } = readCondition(row.condition);
   const vitals = command.vitals === undefined ? known.vitals : readVitals(command.vitals);
-  return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
+  const reported = { healthy: command.healthy, strain: pressure, vitals, beatAt: work.now };
+  return writeCondition({ ...known, ...reported, ...(unstopped > 0 && { unstopped }) });
 }
 
 /**
