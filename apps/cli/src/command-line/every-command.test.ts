@@ -53,6 +53,7 @@ const examples: Readonly<Record<string, Example>> = {
   "runs watch": { argv: [run], prints: { stream: null } },
   "runs export": { argv: [run], prints: { stream: null } },
   "runs logs": { argv: [run], prints: { stream: "getRunLogs" } },
+  "runs results": { argv: [run], prints: ["runId", "status", "items"] },
   "runs diff": { argv: [run, run], prints: own.diff },
   "runs cancel": { argv: [run, "--yes"], prints: "cancelRun", changes: ["cancelRun"] },
   "runs retry": { argv: [run], prints: "retryRun", changes: ["retryRun"] },

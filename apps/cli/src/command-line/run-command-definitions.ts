@@ -4,6 +4,7 @@ import { type BulkRequest, queryKeys, type RunStatus } from "@astraflow/protocol
 import { cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
 import { diffRuns } from "../runs/diff-command.ts";
 import { exportRun, listRuns, showLedger, showLogs, showRun, watchRunToEnd } from "../runs/inspect-commands.ts";
+import { showResults } from "../runs/run-results.ts";
 import { startRun } from "../runs/start-command.ts";
 import { explainRun } from "../runs/why-command.ts";
 import { type CommandTable, confirmationHelp, instantOption, parseInteger, repeatedOption } from "./command-table.ts";
@@ -102,6 +103,12 @@ export const runCommands: CommandTable = {
       "--search <text>": "only lines that contain this text",
     },
     run: showLogs,
+  },
+  "runs results": {
+    help: "print what the last nodes returned, or one node's result as a whole",
+    examples: ["7c1e", "7c1e Personalise", "7c1e --json"],
+    arguments: { "<run>": runHelp, "[node]": `${nodeHelp} (default: the nodes that no other waits for)` },
+    run: showResults,
   },
   "runs diff": {
     help: "compare two runs: their workflows, and the status, result, attempts and duration of each node",

@@ -10,6 +10,7 @@ import { formatInstant, formatRunDuration } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
+import { describeResults } from "./run-results.ts";
 import { isRunEnded, statusColor } from "./run-status.ts";
 import { describeWarnings, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
@@ -54,7 +55,7 @@ export async function showRun(context: CommandContext, { run: id, at }: TextInpu
   if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
   const artifacts = (run.artifacts ?? []).map((one) => `artifact ${one.resourceId} (${one.type}) at ${one.workerName}`);
   const error = run.error ? [`${run.error.code}: ${run.error.message}`] : [];
-  return printItem(context, run, [...error, ...describeWarnings(run), ...artifacts]);
+  return printItem(context, run, [...error, ...describeWarnings(run), ...artifacts, ...describeResults(run, workflow)]);
 }
 
 /** The last instant in a past state of a run, which stands for "now" in it. */

@@ -25,6 +25,7 @@ import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { requireRunRef } from "./change-commands.ts";
 import { followRun } from "./run-follower.ts";
+import { describeResults } from "./run-results.ts";
 import { parseVersion } from "./run-status.ts";
 
 const submitTriesMax = 10;
@@ -149,7 +150,8 @@ export async function followToEnd(context: CommandContext, runId: string, watch:
   });
   if (run === null) return exitCodes.interrupted;
   const why = run.status === "failed" ? `astra why ${runId}` : `astra runs logs ${runId}`;
-  printItem(context, run, `${runId} ${run.status}`);
+  const results = json ? [] : describeResults(run, await client.getRunDefinition({ runId }));
+  printItem(context, run, [`${runId} ${run.status}`, ...results]);
   if (!json && run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
   if (!json) terminal.info(`next: ${why}, astra runs export ${runId}`);
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
