@@ -50,6 +50,14 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const log: string[] = [];
   const outcomes: AttemptOutcome[] = [];
   const feedback: FeedbackInput[] = [];
+  const nextCalls: string[] = [];
+  const vendorFrames: string[] = [];
+  const hub = new VendorFrameHub();
+  hub.connect({
+    sendFrame: async ({ payload }) => vendorFrames.push(payload) > 0,
+    listenedTypesChanged: () => {},
+    reportProblem: () => {},
+  });
   const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
   let now = 0;
   let signalSettled = () => {};
@@ -76,13 +84,16 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
         signalSettled();
       },
       sendFeedback: (_, input) => feedback.push(input),
-      callNext: () => () => {},
+      callNext: (_, { argumentsJson }) => {
+        nextCalls.push(argumentsJson);
+        return () => {};
+      },
       reportProblem: ({ message }) => log.push(message),
     },
-    { tenant: "acme", handlers, ext: new VendorFrameHub().handlerApi, resources, workRoot },
+    { tenant: "acme", handlers, ext: hub.handlerApi, resources, workRoot },
   );
   const pass = (ms: number) => {
     now += ms;
   };
-  return { executor, attempt, log, outcomes, feedback, timers, settled, workRoot, pass, resources };
+  return { executor, attempt, log, outcomes, feedback, nextCalls, vendorFrames, timers, settled, workRoot, pass, resources };
 }

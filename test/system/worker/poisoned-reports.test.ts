@@ -24,8 +24,6 @@ const poisonedHandlers: Readonly<Record<string, string>> = {
   artifactName: '() => ({ artifacts: [{ resource_id: "a\\nb", type: "t" }] })',
   artifactTime: '() => ({ artifacts: [{ resource_id: "a", type: "t", expires_at: "soon" }] })',
   artifactCount: '() => ({ artifacts: Array.from({ length: 1_001 }, (_, n) => ({ resource_id: `a${n}`, type: "t" })) })',
-  keptName:
-    '(ctx) => { ctx.resources.register({ id: "a\\nb", type: "t" }); return { artifacts: [ctx.resources.artifact("a\\nb")] }; }',
   deepFeedback: report(`{ metadata: (() => ${deepValue})() }`),
   manyKeysFeedback: report(`{ metadata: ${manyKeys} }`),
   manyMetrics: report(`{ metrics: ${manyKeys} }`),

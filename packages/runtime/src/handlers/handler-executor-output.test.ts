@@ -1,7 +1,10 @@
 // What an executor makes of what a handler sends and returns beyond its outputs: places in chains, artifacts, secrets, references.
 
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import type { DispatchPayload } from "@astraflow/protocol";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { executorHarness } from "../../test/executor-harness.ts";
 import type { NodeHandler } from "./handler.ts";
 
@@ -113,5 +116,58 @@ describe("executor", () => {
 
       expect(b.resources.get("m")?.expiresAt).toBe(expected);
     }
+  });
+
+  it("[W189] the executor masks secrets in calls of next, vendor frames, kept texts and text files, and leaves other files as they are", async () => {
+    const secret = "correct horse battery";
+    const folder = mkdtempSync(path.join(tmpdir(), "outside-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const outside = path.join(folder, "notes.txt");
+    writeFileSync(outside, `key=${secret}`);
+    const binary = Buffer.concat([Buffer.from([0, 1]), Buffer.from(secret)]);
+    const long = `${"x".repeat(65_530)}${secret}\n`;
+    const b = executorHarness(
+      async (context) => {
+        const { resources, ext, workDir } = context;
+        void context.next({ [secret]: [secret] });
+        await ext.send("ext.vendor.acme.x", { secret });
+        writeFileSync(path.join(workDir, "long.txt"), long);
+        writeFileSync(path.join(workDir, "image.bin"), binary);
+        resources.registerFile("long", path.join(workDir, "long.txt"), { metadata: { secret } });
+        resources.registerFile("image", path.join(workDir, "image.bin"));
+        resources.registerFile("outside", outside);
+        resources.registerJson("json", JSON.stringify({ secret, n: 1 }));
+        return {};
+      },
+      { chain_index: 0, parameters: { __resourceBindings: { key: { resourceId: "r", value: secret } } } as never },
+    );
+
+    b.executor.start(b.attempt);
+    await b.settled;
+
+    const kept = (id: string) => readFileSync(b.resources.get(id)?.path ?? "");
+    expect(b.nextCalls).toEqual(['{"payload":{"***":["***"]}}']);
+    expect(b.vendorFrames).toEqual(['{"secret":"***"}']);
+    expect(kept("long").toString()).toBe(`${"x".repeat(65_530)}***\n`);
+    expect(b.resources.get("long")?.metadata).toEqual({ secret: "***" });
+    expect(kept("image")).toEqual(binary);
+    expect(kept("outside").toString()).toBe("key=***");
+    expect(readFileSync(outside, "utf8")).toBe(`key=${secret}`);
+    expect(b.resources.readJson("json")).toEqual({ secret: "***", n: 1 });
+  });
+
+  it("[W200] feedback that no scheduler can read ends an attempt with secrets at once, as any other", () => {
+    const b = executorHarness(
+      async ({ feedback }) => {
+        feedback.send({ chunks: "text" } as never);
+        await new Promise(() => {});
+      },
+      { parameters: { __resourceBindings: { key: { resourceId: "r", value: "correct horse battery" } } } as never },
+    );
+
+    b.executor.start(b.attempt);
+
+    expect(b.outcomes).toMatchObject([{ type: "error", code: "E.FRAME.INVALID" }]);
+    expect(b.attempt.stopSignal.isStopped).toBe(true);
   });
 });

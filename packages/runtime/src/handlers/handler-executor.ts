@@ -3,6 +3,7 @@
 import { rm } from "node:fs/promises";
 import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
+import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
 import {
   type AttemptOutcome,
   errorOutcome,
@@ -15,7 +16,8 @@ import type { KeptResource } from "../resources/resource.ts";
 import type { ResourceRegistry } from "../resources/resource-registry.ts";
 import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "./attempt-context.ts";
 import type { DispatchedResourceRef, HandlerRegistry, NodeHandler } from "./handler.ts";
-import { createSecretMask, maskFeedback, maskOutcome, type SecretMask } from "./secret-mask.ts";
+import { createMaskedResources } from "./masked-resources.ts";
+import { createSecretMask, maskFeedback, maskOutcome, maskVendorFrames, type SecretMask } from "./secret-mask.ts";
 
 export interface HandlerExecutorPorts extends AttemptContextPorts {
   /** Milliseconds of a clock that never jumps. */
@@ -61,8 +63,7 @@ export class HandlerExecutor {
     const mask = createSecretMask(attempt.dispatch.parameters, found.nonSecretKeys);
     const call = new HandlerCall(attempt, this.#ports, mask);
     this.#calls.set(attempt, call);
-    const ports = mask === null ? this.#ports : this.#portsWithMask(mask);
-    const context = new AttemptContext(attempt, { config: found.config, leased }, this.#settings, ports);
+    const context = this.#createContext(attempt, { config: found.config, leased }, mask);
     this.#runHandler(attempt, found.handler, call, context);
   }
 
@@ -76,19 +77,42 @@ export class HandlerExecutor {
     this.#ports.handlerReturned(attempt);
   }
 
-  /** Only where the task was granted a secret; all others cost nothing. */
-  #portsWithMask(mask: SecretMask): HandlerExecutorPorts {
+  #createContext(
+    attempt: LocalAttempt,
+    given: Pick<AttemptContext, "config" | "leased">,
+    mask: SecretMask | null,
+  ): AttemptContext {
+    if (mask === null) return new AttemptContext(attempt, given, this.#settings, this.#ports);
+    // Only where the task was granted a secret; all others cost nothing.
+    const ext = maskVendorFrames(mask, this.#settings.ext);
+    const resources = createMaskedResources(this.#settings.resources, mask, () => context.workDir);
+    const context: AttemptContext = new AttemptContext(
+      attempt,
+      given,
+      { ...this.#settings, ext, resources },
+      this.#portsWithMask(mask),
+    );
+    return context;
+  }
+
+  #portsWithMask(mask: SecretMask): AttemptContextPorts {
     const ports = this.#ports;
     return {
       ...ports,
-      sendFeedback(attempt, input) {
+      sendFeedback: (attempt, input) => {
+        let read: FeedbackInput | Fault;
         try {
-          const clean = maskFeedback(mask, input);
-          if (clean !== null) ports.sendFeedback(attempt, clean);
+          read = readFeedbackText(JSON.stringify(input));
         } catch (cause) {
-          ports.reportProblem({ message: `feedback of task ${attempt.task} cannot be written as JSON and was dropped`, cause });
+          const message = `feedback of task ${attempt.task} cannot be written as JSON and was dropped`;
+          return ports.reportProblem({ message, cause: mask.maskText(String(cause)) });
         }
+        if (read instanceof Fault) return this.failAttempt(attempt, read);
+        const clean = maskFeedback(mask, read);
+        if (clean !== null) ports.sendFeedback(attempt, clean);
       },
+      callNext: (attempt, { argumentsJson }, answer) =>
+        ports.callNext(attempt, { argumentsJson: JSON.stringify(mask.maskJson(JSON.parse(argumentsJson))) }, answer),
     };
   }
 

@@ -1,10 +1,12 @@
-// Removes a task's secrets, found by value, from what its handler reports. Pieces of a secret and rare encodings are not found.
+// Removes a task's secrets, found by value, from what its handler reports. Pieces of a secret and other encodings are not found.
 
 import type { JsonObject } from "@astraflow/protocol";
 import type { FeedbackChunk, FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerOutcome } from "../attempts/outcome.ts";
+import { createBase64Patterns, MaskedBase64Stream, toByteText } from "./base64-mask.ts";
+import { encodingsOf, MaskedStream, maskPlaceholder, SecretPatterns } from "./secret-patterns.ts";
+import type { HandlerVendorFrames } from "./vendor-frames.ts";
 
-const maskPlaceholder = "***";
 /** Shorter values occur in too many texts by chance. */
 const secretCharsMin = 8;
 
@@ -21,63 +23,73 @@ export function createSecretMask(params: JsonObject, nonSecretKeys: ReadonlySet<
 
 const noKeys: ReadonlySet<string> = new Set();
 
-interface SecretPattern {
-  readonly text: string;
-  /** For each of its beginnings: the length of the longest shorter beginning that it ends with. */
-  readonly failureTable: readonly number[];
-}
-
 export class SecretMask {
-  /** Longest first, so that one that holds another goes whole. */
-  readonly #patterns: readonly SecretPattern[];
-  /** By channel: the end of the output so far, while it may be the beginning of a secret. */
-  readonly #heldByChannel = new Map<string, string>();
+  readonly #patterns: SecretPatterns;
+  readonly #bytePatterns: SecretPatterns;
+  readonly #base64Patterns: SecretPatterns;
+  /** By channel: the output so far ends with what may be the beginning of a secret. */
+  readonly #streams = new Map<string, MaskedStream>();
+  readonly #base64Streams = new Map<string, { readonly stream: MaskedBase64Stream; about: FeedbackChunk }>();
 
   constructor(values: readonly string[]) {
-    const forms = new Set(values.flatMap(encodingsOf));
-    this.#patterns = [...forms]
-      .sort((a, b) => b.length - a.length)
-      .map((text) => ({ text, failureTable: buildFailureTable(text) }));
+    const forms = values.flatMap(encodingsOf);
+    this.#patterns = new SecretPatterns(forms);
+    this.#bytePatterns = new SecretPatterns(forms.map(toByteText));
+    this.#base64Patterns = createBase64Patterns(values);
   }
 
   maskText(text: string): string {
-    let clean = text;
-    for (const form of this.#patterns) if (clean.includes(form.text)) clean = clean.replaceAll(form.text, maskPlaceholder);
-    return clean;
+    return this.#patterns.mask(text);
   }
 
   /** The next piece of a channel. What may become a secret with the piece after it is held back until then. */
   maskStreamText(channel: string, text: string): string {
-    const clean = this.maskText((this.#heldByChannel.get(channel) ?? "") + text);
-    const held = Math.max(...this.#patterns.map((form) => partialMatchLength(form, clean)));
-    this.#heldByChannel.set(channel, clean.slice(clean.length - held));
-    return clean.slice(0, clean.length - held);
+    let stream = this.#streams.get(channel);
+    if (stream === undefined) this.#streams.set(channel, (stream = new MaskedStream(this.#patterns)));
+    return stream.next(text);
+  }
+
+  /** The same for bytes: the chunks that may be sent now. `about`: what the chunk says beside its bytes. */
+  maskStreamBase64(about: FeedbackChunk, text: string): string[] {
+    const channel = about.channel ?? "log";
+    let entry = this.#base64Streams.get(channel);
+    if (entry === undefined) {
+      entry = { stream: new MaskedBase64Stream(this.#base64Patterns, this.#bytePatterns), about };
+      this.#base64Streams.set(channel, entry);
+    }
+    entry.about = about;
+    return entry.stream.next(text);
   }
 
   /** The handler has ended: what was held back was none. */
   takeHeldChunks(): FeedbackChunk[] {
-    const held = [...this.#heldByChannel].flatMap(([channel, text]) => (text === "" ? [] : [{ channel, text } as FeedbackChunk]));
-    this.#heldByChannel.clear();
+    const held: FeedbackChunk[] = [];
+    for (const [channel, stream] of this.#streams) {
+      const text = stream.end();
+      if (text !== "") held.push({ channel, text });
+    }
+    for (const { stream, about } of this.#base64Streams.values())
+      held.push(...stream.end().map((data_base64) => ({ ...about, data_base64 })));
+    this.#streams.clear();
+    this.#base64Streams.clear();
     return held;
+  }
+
+  /** For a file that is read piece by piece, one character a byte. */
+  createByteStream(): MaskedStream {
+    return new MaskedStream(this.#bytePatterns);
   }
 
   /** The very same value where nothing is in it. Throws where it cannot be written as JSON. */
   maskJson<T>(value: T): T {
     const text = JSON.stringify(value) as string | undefined;
-    if (text === undefined || !this.#patterns.some((form) => text.includes(form.text))) return value;
+    if (text === undefined || !this.#patterns.occursIn(text)) return value;
     return this.#maskValue(JSON.parse(text)) as T;
-  }
-
-  maskBase64(text: string): string {
-    const bytes = Buffer.from(text, "base64").toString("latin1");
-    let clean = bytes;
-    for (const form of this.#patterns) clean = clean.replaceAll(Buffer.from(form.text).toString("latin1"), maskPlaceholder);
-    return clean === bytes ? text : Buffer.from(clean, "latin1").toString("base64");
   }
 
   #maskValue(value: unknown): unknown {
     if (typeof value === "string") return this.maskText(value);
-    if (typeof value === "number") return this.#patterns.some((form) => form.text === String(value)) ? maskPlaceholder : value;
+    if (typeof value === "number") return this.#patterns.occursIn(String(value)) ? maskPlaceholder : value;
     if (Array.isArray(value)) return value.map((one) => this.#maskValue(one));
     if (typeof value !== "object" || value === null) return value;
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [this.maskText(key), this.#maskValue(one)]));
@@ -86,7 +98,7 @@ export class SecretMask {
 
 /** What a handler reports, without its secrets; null where nothing of it may be sent yet. Throws where it cannot be written as JSON. */
 export function maskFeedback(mask: SecretMask, input: FeedbackInput): FeedbackInput | null {
-  const { chunks, stage, message, metadata, ...rest } = input;
+  const { chunks, stage, message, metrics, metadata, ...rest } = input;
   const masked = Array.isArray(chunks) ? chunks.flatMap((chunk) => maskChunk(mask, chunk)) : [];
   const isAll = masked.length === 0 && Object.keys(input).every((key) => key === "chunks");
   if (isAll && (chunks?.length ?? 0) > 0) return null;
@@ -94,6 +106,8 @@ export function maskFeedback(mask: SecretMask, input: FeedbackInput): FeedbackIn
     ...rest,
     ...(stage !== undefined && { stage: typeof stage === "string" ? mask.maskText(stage) : stage }),
     ...(message !== undefined && { message: typeof message === "string" ? mask.maskText(message) : message }),
+    // A number that is a secret becomes a text, which no metric is: it is left out.
+    ...(metrics !== undefined && { metrics: mask.maskJson(metrics) }),
     ...(metadata !== undefined && { metadata: mask.maskJson(metadata) }),
     ...(masked.length > 0 && { chunks: masked }),
   };
@@ -107,37 +121,17 @@ export function maskOutcome(mask: SecretMask, outcome: HandlerOutcome): HandlerO
   return clean === content ? outcome : { type, status, durationMs, ...clean };
 }
 
+export function maskVendorFrames(mask: SecretMask, frames: HandlerVendorFrames): HandlerVendorFrames {
+  return { ...frames, send: async (type, payload, options) => frames.send(type, mask.maskJson(payload), options) };
+}
+
 function maskChunk(mask: SecretMask, chunk: FeedbackChunk): FeedbackChunk[] {
-  const { text, data_base64, metadata, ...rest } = chunk;
-  const about = metadata === undefined ? rest : { ...rest, metadata: mask.maskJson(metadata) };
-  if (typeof text !== "string")
-    return [typeof data_base64 === "string" ? { ...about, data_base64: mask.maskBase64(data_base64) } : about];
-  const clean = mask.maskStreamText(chunk.channel ?? "log", text);
-  return clean === "" && text !== "" && metadata === undefined ? [] : [{ ...about, text: clean }];
-}
-
-/** The secret as it is, in JSON, in a URL and in base64. */
-function encodingsOf(value: string): string[] {
-  const base64 = Buffer.from(value).toString("base64").replace(/=+$/, "");
-  return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed()), base64];
-}
-
-function buildFailureTable(text: string): number[] {
-  const back = [0];
-  for (let at = 1, length = 0; at < text.length; at++) {
-    while (length > 0 && text[at] !== text[length]) length = back[length - 1] ?? 0;
-    if (text[at] === text[length]) length++;
-    back.push(length);
+  const { text, data_base64, ...others } = chunk;
+  const about = mask.maskJson(others);
+  if (typeof text !== "string") {
+    if (typeof data_base64 !== "string") return [about];
+    return mask.maskStreamBase64(about, data_base64).map((data) => ({ ...about, data_base64: data }));
   }
-  return back;
-}
-
-/** How much of the text's end is a beginning of the form, never all of it. */
-function partialMatchLength({ text: form, failureTable: back }: SecretPattern, text: string): number {
-  let length = 0;
-  for (let at = Math.max(0, text.length - form.length + 1); at < text.length; at++) {
-    while (length > 0 && text[at] !== form[length]) length = back[length - 1] ?? 0;
-    if (text[at] === form[length]) length++;
-  }
-  return length;
+  const clean = mask.maskStreamText(about.channel ?? "log", text);
+  return clean === "" && text !== "" && about.metadata === undefined ? [] : [{ ...about, text: clean }];
 }

@@ -13,6 +13,9 @@ import {
 } from "./resource.ts";
 import type { ResourceFiles } from "./resource-files.ts";
 
+const isName = (value: unknown, charsMax: number): boolean =>
+  typeof value === "string" && value !== "" && value.length <= charsMax && !/\p{Cc}/u.test(value);
+
 export class ResourceRegistry {
   readonly settings: ResourceSettings;
   readonly #ports: ResourcePorts;
@@ -195,8 +198,11 @@ export class ResourceRegistry {
     about: Pick<ResourceEntry, "isOnDisk" | "isFileOwned"> & { createdAt?: number },
   ): ResourceEntry {
     const { id, type } = draft;
-    if (typeof id !== "string" || id === "" || id.length > limits.idCharsMax || typeof type !== "string" || type === "")
-      throw fault("E.FRAME.INVALID", `a resource needs an id of 1 to ${limits.idCharsMax} characters and a type`);
+    // Both are named in results, and the id in every register.
+    if (!isName(id, limits.idCharsMax) || !isName(type, limits.nameCharsMax)) {
+      const needed = `an id of 1 to ${limits.idCharsMax} characters and a type of at most ${limits.nameCharsMax}`;
+      throw fault("E.FRAME.INVALID", `a resource needs ${needed}, without control characters`);
+    }
     const now = this.#ports.wallClock();
     const sizeBytes = Math.max(0, Math.round(draft.sizeBytes ?? 0));
     const before = this.#entries.get(id);
