@@ -32,6 +32,7 @@ import {
   toPackageCommand,
   toPackageOperation,
 } from "../frames/work-frames.ts";
+import { changeDialect } from "./dialect-change.ts";
 import { publishHeartbeat } from "./heartbeat-events.ts";
 import type { Session } from "./session.ts";
 import type { SessionContext } from "./session-context.ts";
@@ -202,7 +203,7 @@ export class InboundFrames {
   #decideDialect(envelope: Envelope): void {
     const dialect = dialectOfNumber(envelope);
     if (dialect === null) return;
-    this.#session.changeDialect(dialect);
+    changeDialect(this.#session, dialect);
     // Before the join is stored there is nothing to change: then the description follows it.
     if (this.#session.phase === "live") postDescription(this.#session, noTag);
   }

@@ -1,5 +1,6 @@
 // What all sessions share: services, settings, and two functions of the session server.
 
+import type { Dialect } from "@astraflow/protocol";
 import type {
   DispatchResources,
   EngineClient,
@@ -9,6 +10,7 @@ import type {
   VendorFrameRelay,
   VolatileEvents,
 } from "@astraflow/services";
+import { dialectRules } from "@astraflow/session";
 import type { WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import type { ConnectionContext } from "../connection/session-connection.ts";
 import type { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
@@ -63,4 +65,10 @@ export function windowSizesFor(
     send: own?.sendWindow ?? (isWide ? limits.wideSendWindow : limits.sendWindow),
     recv: own?.recvWindow ?? (isWide ? limits.wideRecvWindow : limits.recvWindow),
   };
+}
+
+/** What of these sizes the dialect can use. */
+export function clampWindows({ send, recv }: { readonly send: number; readonly recv: number }, dialect: Dialect) {
+  const { framesMax } = dialectRules[dialect];
+  return { send: Math.min(send, framesMax), recv: Math.min(recv, framesMax) };
 }

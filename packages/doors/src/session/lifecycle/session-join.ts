@@ -8,6 +8,7 @@ import type { IssuedSessionToken } from "../../auth/worker-session-tokens.ts";
 import { isRetryable } from "../../engine-client/public-fault.ts";
 import type { SessionConnection } from "../connection/session-connection.ts";
 import { noTag } from "../frames/work-frames.ts";
+import { changeDialect } from "./dialect-change.ts";
 import type { Session } from "./session.ts";
 
 type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
@@ -108,7 +109,7 @@ function completeJoin(session: Session, connection: SessionConnection, body: Joi
 function rememberDialect(session: Session, { formerDialect }: JoinAnswer): void {
   const { dialect, freshBootId, isProcessUnknown } = session.identity;
   const isSameProcess = freshBootId === null && !isProcessUnknown;
-  if (dialect === "undecided" && isSameProcess && formerDialect === "first") session.changeDialect(formerDialect);
+  if (dialect === "undecided" && isSameProcess && formerDialect === "first") changeDialect(session, formerDialect);
 }
 
 function completeResume(session: Session, connection: SessionConnection, body: JoinAnswer): void {

@@ -2,15 +2,7 @@
 // Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
 import type { Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
-import {
-  type Dialect,
-  type Envelope,
-  Fault,
-  type FramePayloads,
-  fault,
-  faultCodes,
-  limits as wireLimits,
-} from "@astraflow/protocol";
+import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
 import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
@@ -25,7 +17,7 @@ import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
 import { InboundFrames } from "./inbound-frames.ts";
 import { MiddlewareAttempts } from "./middleware-attempts.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
-import { type SessionContext, windowSizesFor } from "./session-context.ts";
+import { clampWindows, type SessionContext, windowSizesFor } from "./session-context.ts";
 import { checkJoinTimers, JoinProgress } from "./session-join.ts";
 
 export class Session implements ConnectionOwner {
@@ -58,7 +50,7 @@ export class Session implements ConnectionOwner {
   private resendOnFlush: readonly SentFrame<OutboundItem>[] = [];
   /** The engine has been sent a join and no leave since. */
   private isJoinedToEngine = false;
-  private readonly inbound: InboundFrames;
+  readonly inbound: InboundFrames;
 
   constructor(
     context: SessionContext,
@@ -255,20 +247,6 @@ export class Session implements ConnectionOwner {
       this.reset(invalidCredentialFault());
   }
 
-  /** A worker with protocol 1 has shown its dialect. Numbers, acks and the form of frames follow it from here on. */
-  changeDialect(dialect: "first" | "basic"): void {
-    const { tenant } = this.identity;
-    this.identity = { ...this.identity, dialect };
-    this.origin = { ...this.origin, dialect };
-    this.framePeer = { ...this.framePeer, dialect };
-    this.windows = clampWindows(windowSizesFor(this.context, tenant, false), dialect);
-    this.stream.changeDialect(dialectRules[dialect]);
-    this.writer.changeDialect(this.framePeer);
-    this.connection?.bindTo(this.identity);
-    this.inbound.handleDialectChange(dialect);
-    this.log("info", "session.dialect", { dialect });
-  }
-
   // ---- what the worker reported
 
   /** The worker has finished an attempt: a dispatch of it that has not left yet must not leave any more. */
@@ -398,11 +376,6 @@ export class Session implements ConnectionOwner {
     this.phase = transition(sessionTransitions, this.phase, to);
   }
 }
-
-const clampWindows = ({ send, recv }: { readonly send: number; readonly recv: number }, dialect: Dialect) => {
-  const { framesMax } = dialectRules[dialect];
-  return { send: Math.min(send, framesMax), recv: Math.min(recv, framesMax) };
-};
 
 const ignoreAnswer: AnswerHandler = () => undefined;
 
