@@ -7,4 +7,5 @@ export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { type ConfigResult, readConfig, type SchedulerConfig } from "./settings/config.ts";
 export type { AccessToken } from "./settings/secrets.ts";
 export { checkStore, type StoreCheck } from "./store/postgres-checks.ts";
+export { type BackupReport, type BackupRequest, backUpDataFolder, restoreDataFolder } from "./store/store-backup.ts";
 export { repairStore } from "./store/store-repair.ts";

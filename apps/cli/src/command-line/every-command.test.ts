@@ -100,7 +100,7 @@ const examples: Readonly<Record<string, Example>> = {
   "complete-words": { argv: ["--", "runs", "li"], prints: ["words"] },
 };
 /** They start programs, or take minutes; their --json is held by tests of their own. */
-const elsewhere = ["up", "sim", "bench"];
+const elsewhere = ["up", "sim", "bench", "backup", "restore"];
 const env = { HOME: folder, ASTRA_PASSWORD: "correct horse" };
 const all = listLeafCommands();
 

@@ -11,6 +11,7 @@ import {
   shells,
 } from "../completion/completion.ts";
 import { isAppName, loadAppCommand } from "../local/app-loader.ts";
+import { type BackupFlags, runBackup, runRestore } from "../local/backup-command.ts";
 import { runBench } from "../local/bench-command.ts";
 import { type DoctorFlags, runDoctor } from "../local/doctor-command.ts";
 import { runSimulation } from "../local/sim-command.ts";
@@ -49,6 +50,30 @@ export const toolCommands: CommandTable = {
     },
     runLocally: (context, flags: DoctorFlags) =>
       runDoctor(context, { ...flags, store: flags.store ?? context.env["ASTRA_SCHEDULER_STORE"] }),
+  },
+  backup: {
+    isOffline: true,
+    help: "copy the data folder of a scheduler, which may go on working, with a checksum of every file",
+    examples: ["./backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./backups/monday"],
+    arguments: { "<folder>": "a new folder for the backup" },
+    options: {
+      "--data-dir <dir>": { help: "the scheduler's folder", default: "./var/scheduler" },
+      "--store <url>": "the scheduler's store, if it is not in that folder (ASTRA_SCHEDULER_STORE)",
+    },
+    runLocally: (context, flags: BackupFlags) =>
+      runBackup(context, { ...flags, store: flags.store ?? context.env["ASTRA_SCHEDULER_STORE"] }),
+  },
+  restore: {
+    isOffline: true,
+    help: "check a backup and copy it into the data folder of a scheduler that has no store yet",
+    examples: ["./backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./backups/monday"],
+    arguments: { "<folder>": "the folder of the backup" },
+    options: {
+      "--data-dir <dir>": { help: "the scheduler's folder", default: "./var/scheduler" },
+      "--store <url>": "where the store is to be, if not in that folder (ASTRA_SCHEDULER_STORE)",
+    },
+    runLocally: (context, flags: BackupFlags) =>
+      runRestore(context, { ...flags, store: flags.store ?? context.env["ASTRA_SCHEDULER_STORE"] }),
   },
   sim: {
     isOffline: true,

@@ -31,10 +31,25 @@ export interface DoctorCheck {
   readonly advice?: string;
 }
 
-/** What `astra doctor` uses of the scheduler's package. */
+/** What `astra backup` and `astra restore` wrote. */
+export interface WrittenBackup {
+  readonly folder: string;
+  readonly files: number;
+  readonly bytes: number;
+}
+
+interface BackupPlaces {
+  readonly store: string;
+  readonly dataDir: string;
+  readonly folder: string;
+}
+
+/** What `astra doctor`, `backup` and `restore` use of the scheduler's package. */
 export interface SchedulerModule {
   restrictFolder(folder: string): { readonly changed: readonly string[]; readonly problems: readonly string[] };
   checkStore(store: string): Promise<readonly DoctorCheck[]>;
+  backUpDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
+  restoreDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
   repairStore(store: string, dataDir: string): DoctorCheck;
   readonly failpointNames: readonly string[];
   readonly failpointActions: Readonly<Record<string, string>>;
