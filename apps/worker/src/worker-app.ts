@@ -7,6 +7,7 @@ import path from "node:path";
 import { performance } from "node:perf_hooks";
 import { type ExitCode, errorMessage, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
 import {
+  captureOutput,
   createThreadedWorker,
   createWorker,
   type LinkLogEvent,
@@ -108,7 +109,10 @@ export class WorkerApp {
       log: (event) => this.#handleLogEvent(event),
     };
     const { packagesDir, heapMbMax } = config;
-    if (!config.hasThread) return createWorker({ ...options, loadedPackages: await loadPackages(packagesDir) });
+    if (!config.hasThread) {
+      captureOutput();
+      return createWorker({ ...options, loadedPackages: await loadPackages(packagesDir) });
+    }
     return createThreadedWorker({ ...options, packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) });
   }
 

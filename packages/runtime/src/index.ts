@@ -13,8 +13,9 @@ export {
   type ResourceBindingError,
   type SetupContext,
 } from "./handlers/handler.ts";
-export { NextError } from "./handlers/middleware-call.ts";
 // For programs that run a worker.
+export { captureOutput } from "./handlers/handler-output.ts";
+export { NextError } from "./handlers/middleware-call.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";

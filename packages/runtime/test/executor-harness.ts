@@ -33,11 +33,14 @@ const createRegistry = (dir: string, log: string[]) =>
     { ...resourceDefaults, workerName: "w" },
   );
 
-export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayload> = {}) {
+export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayload> = {}, packageDir?: string) {
   const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
   roots.push(workRoot);
   const handlers = new HandlerRegistry();
-  handlers.add({ packageName: "demo", packageVersion: "1.0.0", nodeType: "demo.x" }, { handler, config: { strict: true } });
+  handlers.add(
+    { packageName: "demo", packageVersion: "1.0.0", nodeType: "demo.x" },
+    { handler, config: { strict: true }, ...(packageDir !== undefined && { packageDir }) },
+  );
   const usual = {
     run_id: "r",
     task_id: "r.1",

@@ -31,7 +31,14 @@ export type HandlerOutcome =
       readonly artifacts?: ResultArtifact[];
       readonly error?: { code: string; message: string };
     }
-  | { readonly type: "error"; readonly code: FaultCode; readonly message: string; readonly where: string };
+  | {
+      readonly type: "error";
+      readonly code: FaultCode;
+      readonly message: string;
+      readonly where: string;
+      /** Where in its package the handler failed. */
+      readonly stack?: string;
+    };
 
 /** An outcome as it travels: the frame's type and the text of its payload. */
 export interface EncodedOutcome {
@@ -186,7 +193,9 @@ function spillResourceId({ task, fence }: AttemptIdentity, key: string): string 
 }
 
 function encodeError(attempt: AttemptIdentity, outcome: ErrorOutcome): string {
-  const details = { run_id: attempt.run, task_id: attempt.task, node_id: attempt.dispatch.node_id };
+  const { stack } = outcome;
+  const names = { run_id: attempt.run, task_id: attempt.task, node_id: attempt.dispatch.node_id };
+  const details = stack === undefined ? names : { ...names, stack };
   return JSON.stringify({
     run_id: attempt.run,
     task_id: attempt.task,

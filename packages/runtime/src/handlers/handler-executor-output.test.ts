@@ -170,4 +170,22 @@ describe("executor", () => {
     expect(b.outcomes).toMatchObject([{ type: "error", code: "E.FRAME.INVALID" }]);
     expect(b.attempt.stopSignal.isStopped).toBe(true);
   });
+
+  it("[W202] the executor gives the stack of an error to the outcome, to stderr of the attempt and to the log, without secrets", () => {
+    const secret = "correct horse battery";
+    const b = executorHarness(
+      () => {
+        throw new Error(`refused ${secret}`);
+      },
+      { parameters: { __resourceBindings: { key: { resourceId: "r", value: secret } } } as never },
+      import.meta.dirname,
+    );
+
+    b.executor.start(b.attempt);
+
+    const stack = expect.stringMatching(/^Error: refused \*{3}\n {4}at .*handler-executor-output\.test\.ts:\d+:\d+/);
+    expect(b.outcomes).toMatchObject([{ type: "error", message: "refused ***", stack }]);
+    expect(b.feedback).toEqual([{ chunks: [{ channel: "stderr", text: stack }] }]);
+    expect(b.log).toEqual(["the handler of task r.1 failed", "finished", "settled"]);
+  });
 });

@@ -15,7 +15,9 @@ import {
 import type { KeptResource } from "../resources/resource.ts";
 import type { ResourceRegistry } from "../resources/resource-registry.ts";
 import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "./attempt-context.ts";
-import type { DispatchedResourceRef, HandlerRegistry, NodeHandler } from "./handler.ts";
+import { readPackageStack } from "./error-stack.ts";
+import type { DispatchedResourceRef, HandlerRegistry, RegisteredHandler } from "./handler.ts";
+import { callWithOutput, type OutputChannel } from "./handler-output.ts";
 import { createMaskedResources } from "./masked-resources.ts";
 import { createSecretMask, maskFeedback, maskOutcome, maskVendorFrames, type SecretMask } from "./secret-mask.ts";
 
@@ -64,7 +66,7 @@ export class HandlerExecutor {
     const call = new HandlerCall(attempt, this.#ports, mask);
     this.#calls.set(attempt, call);
     const context = this.#createContext(attempt, { config: found.config, leased }, mask);
-    this.#runHandler(attempt, found.handler, call, context);
+    this.#runHandler(attempt, found, call, context);
   }
 
   /** Ends a running attempt at once, whatever its handler still does; does nothing where its outcome is known. */
@@ -116,7 +118,12 @@ export class HandlerExecutor {
     };
   }
 
-  #runHandler(attempt: LocalAttempt, handler: NodeHandler, call: HandlerCall, context: AttemptContext): void {
+  #runHandler(
+    attempt: LocalAttempt,
+    { handler, packageDir }: RegisteredHandler,
+    call: HandlerCall,
+    context: AttemptContext,
+  ): void {
     let named: readonly ResultArtifact[] = noResources;
     const read = (value: unknown): HandlerOutcome => {
       const outcome = readReturnedOutcome(value, call.elapsedMs, this.#outcomeContext);
@@ -128,24 +135,30 @@ export class HandlerExecutor {
       }
       return outcome;
     };
+    const readThrown = (thrown: unknown): HandlerOutcome => {
+      const stack = readPackageStack(thrown, packageDir);
+      if (stack !== undefined) context.feedback.emitText(`${stack}\n`, { channel: "stderr" });
+      return { ...readThrownOutcome(thrown), ...(stack !== undefined && { stack }) };
+    };
+    const print = (channel: OutputChannel, text: string): void => context.feedback.emitText(text, { channel });
     const settleCall = (): void => {
       this.#cleanUp(attempt, context);
       // What went before its result was said is only known with it.
       for (const { resource_id } of named) this.#settings.resources.reportIfLost(resource_id);
     };
     try {
-      const returned = handler(context);
+      const returned = callWithOutput(print, () => handler(context));
       if (isThenable(returned)) {
         const settle = (outcome: (value: unknown) => HandlerOutcome) => (value: unknown) => {
           call.finish(() => outcome(value));
           settleCall();
         };
-        returned.then(settle(read), settle(readThrownOutcome));
+        returned.then(settle(read), settle(readThrown));
         return;
       }
       call.finish(() => read(returned));
     } catch (thrown) {
-      call.finish(() => readThrownOutcome(thrown));
+      call.finish(() => readThrown(thrown));
     }
     settleCall();
   }
@@ -215,12 +228,15 @@ class HandlerCall {
     if (this.#isFinished) return;
     this.#isFinished = true;
     this.#clearTimer?.();
-    const outcome = readOutcomeSafely(read);
-    this.#ports.attemptFinished(this.#attempt, this.#mask === null ? outcome : this.#maskSecrets(this.#mask, outcome));
+    const given = readOutcomeSafely(read);
+    const outcome = this.#mask === null ? given : this.#maskSecrets(this.#mask, given);
+    if (outcome.type === "error" && outcome.stack !== undefined)
+      this.#ports.reportProblem({ message: `the handler of task ${this.#attempt.task} failed`, cause: outcome.stack });
+    this.#ports.attemptFinished(this.#attempt, outcome);
   }
 
   /** Feedback that was held back is sent before the outcome. */
-  #maskSecrets(mask: SecretMask, outcome: HandlerOutcome): AttemptOutcome {
+  #maskSecrets(mask: SecretMask, outcome: HandlerOutcome): HandlerOutcome {
     const chunks = mask.takeHeldChunks();
     if (chunks.length > 0) this.#ports.sendFeedback(this.#attempt, { chunks });
     const clean = readOutcomeSafely(() => maskOutcome(mask, outcome));

@@ -117,6 +117,8 @@ export type NodeHandler = (context: HandlerContext) => unknown;
 export interface RegisteredHandler {
   readonly handler: NodeHandler;
   readonly config: JsonObject;
+  /** Where the package really lies; absent: it is not on disk. */
+  readonly packageDir?: string;
   /** Keys of what its package asks for that is no secret; absent: all may be. */
   readonly nonSecretKeys?: ReadonlySet<string>;
 }

@@ -103,6 +103,8 @@ async function loadHandlers(
   const handlers = new Map<string, RegisteredHandler>();
   const problems: Fault[] = [];
   const setups = new Set<PackageSetup>();
+  // As the frames of a stack name it.
+  const packageDir = await realpath(dir);
   const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
   const nonSecretKeys = new Set(needs.map(({ key }) => key));
   for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
@@ -125,7 +127,7 @@ async function loadHandlers(
     }
     for (const node of nodes) {
       const handler = imported.findHandler(node.handler);
-      if (handler !== undefined) handlers.set(node.type, { handler, config: node.config, nonSecretKeys });
+      if (handler !== undefined) handlers.set(node.type, { handler, config: node.config, packageDir, nonSecretKeys });
       else
         problems.push(
           fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),

@@ -115,7 +115,10 @@ export function maskFeedback(mask: SecretMask, input: FeedbackInput): FeedbackIn
 
 /** How an attempt ended, without its secrets; the very same where none is in it. Throws where a result cannot be written as JSON. */
 export function maskOutcome(mask: SecretMask, outcome: HandlerOutcome): HandlerOutcome {
-  if (outcome.type === "error") return { ...outcome, message: mask.maskText(outcome.message) };
+  if (outcome.type === "error") {
+    const { message, stack } = outcome;
+    return { ...outcome, message: mask.maskText(message), ...(stack !== undefined && { stack: mask.maskText(stack) }) };
+  }
   const { type, status, durationMs, ...content } = outcome;
   const clean = mask.maskJson(content);
   return clean === content ? outcome : { type, status, durationMs, ...clean };

@@ -273,4 +273,19 @@ describe("the thread of the handlers", () => {
 
     expect((await recorder.first("reaped")).pid).toBe(pid);
   });
+
+  it("[W203] the handler thread reports what a package prints while it is loaded, and gives the output of a handler to its attempt", async () => {
+    const printing = `console.warn("loading"); ${code.replace("export const quick = (ctx) => (", "export const quick = (ctx) => (console.log('hello'), ")}`;
+    const recorder = await open(makePackages(printing));
+
+    recorder.thread.sendMessages([start("quick")]);
+
+    expect(await recorder.first("report")).toMatchObject({
+      message: "a package printed to stderr outside of any task",
+      cause: "loading\n",
+    });
+    expect(JSON.parse((await recorder.first("feedback", "quick")).input)).toEqual({
+      chunks: [{ channel: "stdout", text: "hello\n" }],
+    });
+  });
 });

@@ -4,6 +4,7 @@ import { type MessagePort, workerData } from "node:worker_threads";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
+import { captureOutput } from "../handlers/handler-output.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
@@ -152,5 +153,14 @@ function after(ms: number, call: () => void, isUnref = false): () => void {
 }
 
 const { port, settings } = workerData as { port: MessagePort; settings: HandlerThreadSettings };
+// Standard output belongs to the worker's own process.
+captureOutput((channel, text) => {
+  const report: FromHandlerThread = {
+    type: "report",
+    message: `a package printed to ${channel} outside of any task`,
+    cause: text,
+  };
+  port.postMessage([report]);
+});
 // Listening only once all is loaded: what comes meanwhile waits in the port.
 new HandlerThread(port, settings, await loadPackages(settings.packagesDir));

@@ -33,6 +33,8 @@ export const threadRestartPolicy = {
   terminateWaitMs: 1_000,
 } as const;
 
+const earlyReportsMax = 100;
+
 type MessageHandlers = {
   readonly [T in FromHandlerThread["type"]]: (
     message: Extract<FromHandlerThread, { type: T }>,
@@ -45,6 +47,8 @@ export class ThreadRunner implements HandlerRunner {
   readonly #attempts = new Map<string, LocalAttempt>();
   /** Null until the worker has started. */
   #listener: HandlerRunnerListener | null = null;
+  /** What packages reported while they were loaded. */
+  readonly #earlyReports: { readonly message: string; readonly cause: unknown }[] = [];
   #thread: HandlerThreadHandle | null = null;
   #outgoing: MessageBatcher<ToHandlerThread> | null = null;
   /** Attempts whose start waits for a thread that has loaded its packages. */
@@ -79,6 +83,7 @@ export class ThreadRunner implements HandlerRunner {
 
   setListener(listener: HandlerRunnerListener): void {
     this.#listener = listener;
+    for (const problem of this.#earlyReports.splice(0)) listener.problemReported(problem);
   }
 
   get loadedPackages(): LoadedPackagesSummary {
@@ -233,7 +238,10 @@ export class ThreadRunner implements HandlerRunner {
       this.#metrics = resources;
       if (ping === this.#pendingPing?.ping) this.#pendingPing = null;
     },
-    report: (problem) => this.#listener?.problemReported(problem),
+    report: (problem) => {
+      if (this.#listener !== null) this.#listener.problemReported(problem);
+      else if (this.#earlyReports.length < earlyReportsMax) this.#earlyReports.push(problem);
+    },
   };
 
   #handleNextCall(message: Extract<FromHandlerThread, { type: "next" }>): void {
