@@ -24,4 +24,15 @@ describe("the socket of the scheduler", () => {
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1.1 408 /);
     await bound.close();
   }, 10_000);
+
+  it("[O114] a scheduler that is starting answers every request with 503 and E.STARTING, not as one that shuts down", async () => {
+    const bound = await bindServer({ host: "127.0.0.1", port: 0 }, null);
+
+    const answer = await fetch(`http://127.0.0.1:${bound.port}/readyz`);
+    const body = await answer.json();
+    await bound.close();
+
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(body).toEqual({ error: "E.STARTING", message: "the scheduler is starting; try again in a moment" });
+  });
 });

@@ -11,7 +11,7 @@ import type { Address } from "../settings/setting-readers.ts";
 export type BoundServer = Awaited<ReturnType<typeof bindServer>>;
 
 const answerNotReady: RequestListener = (_request, response) => {
-  const body = JSON.stringify({ error: "E.SHUTTING_DOWN", message: "the scheduler is starting; try again in a moment" });
+  const body = JSON.stringify({ error: "E.STARTING", message: "the scheduler is starting; try again in a moment" });
   response.writeHead(503, { "content-type": "application/json", "retry-after": "1" }).end(body);
 };
 

@@ -138,6 +138,10 @@ const faultTable = {
   "E.STORE.DURABILITY": own(500, "The store does not write to disk before it confirms a commit."),
   "E.CONFIG.INVALID": own(500, "The configuration cannot be used; the message names every problem."),
   "E.OVERLOADED": own(503, "This process is overloaded; try again later.", { ...retryable, resp: "BUSY" }),
+  "E.STARTING": own(503, "This process is starting and does not answer yet; try again in a moment.", {
+    ...retryable,
+    resp: "LOADING",
+  }),
   "E.SHUTTING_DOWN": own(503, "This process is shutting down; another one or its successor will answer.", {
     ...retryable,
     resp: "LOADING",
