@@ -1,6 +1,6 @@
 import type { EventData, Run, ServerEvent, Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { createCommandFixture } from "../testing/command-fixture.ts";
+import { type CommandFixture, createCommandFixture } from "../testing/command-fixture.ts";
 import { followRun } from "./run-follower.ts";
 
 const workflow = {
@@ -28,6 +28,32 @@ const event = (id: string, data: EventData): ServerEvent =>
     data,
   }) as ServerEvent;
 const node = { runId: "r", nodeId: "n", taskId: "r.0" };
+
+it("[L83] the run follower names astra why once when no task of the run has had a worker for ten seconds", async () => {
+  const clock = { now: 0 };
+  const waiting = { nodeId: "n", taskId: "r.0", status: "queued" } as const;
+  const fixture: CommandFixture = createCommandFixture({
+    getRunDefinition: workflow,
+    getRun: () => run(clock.now > 0 ? "succeeded" : "queued", { nodes: [waiting] }),
+    events: async function* () {
+      while (!fixture.stderr().includes("astra why")) await new Promise((resolve) => setImmediate(resolve));
+      yield event("9", { kind: "run.status", runId: "r", status: "succeeded" });
+    },
+  });
+  const { client, terminal, signal } = fixture.context;
+  const now = () => {
+    clock.now += 2_000;
+    return clock.now;
+  };
+
+  await followRun("r", { client, terminal, view: "picture", signal, now, rereadMs: 1 });
+
+  const hints = fixture
+    .stderr()
+    .split("\n")
+    .filter((line) => line.includes("astra why"));
+  expect(hints).toEqual(["No worker has had a task of this run for 10 s. What it waits for: astra why r"]);
+});
 
 it("[L8] the run follower prints one line per change after its first read, over a lost connection, to the end with its error", async () => {
   const freshness = [run("running"), run("failed", { asOf: 9, error: { code: "E.X", message: "bad" } })];

@@ -20,6 +20,9 @@ const reconnectMs = 500;
 /** No event reports an acknowledgement: while one is pending, a run of at most this size is read again periodically. */
 const rereadLimits = { ms: 1_000, nodesMax: 1_000 } as const;
 
+/** So long nothing of a run has a worker before the way to the reason is named. */
+const idleHintMs = 10_000;
+
 export interface FollowOptions {
   readonly client: Client;
   readonly terminal: Terminal;
@@ -54,7 +57,8 @@ async function followEvents(id: string, display: RunDisplay, options: FollowOpti
   const end = new AbortController();
   const freshness = { isStale: false };
   let isLost = false;
-  const reading = rereadPeriodically(id, display, client, freshness, end, rereadMs);
+  const hint = createIdleHint(id, display, options);
+  const reading = rereadPeriodically(id, display, client, freshness, end, rereadMs, hint);
   try {
     const events = client.events({
       runId: id,
@@ -93,9 +97,11 @@ async function rereadPeriodically(
   freshness: { isStale: boolean },
   end: AbortController,
   ms: number,
+  hint: () => void,
 ): Promise<void> {
   const { signal } = end;
   while (await pause(ms, true, { signal }).catch(() => false)) {
+    hint();
     const { nodes } = display.state();
     const isPending = nodes.size <= rereadLimits.nodesMax && [...nodes.values()].some(({ pendingAck }) => pendingAck);
     if (!isPending && !freshness.isStale) continue;
@@ -109,6 +115,20 @@ async function rereadPeriodically(
     if (isRunEnded(run)) end.abort();
     else display.replaceRun(run);
   }
+}
+
+/** Names `astra why`, once, when no task of the run has had a worker for a while. */
+function createIdleHint(id: string, display: RunDisplay, { terminal, view, now }: FollowOptions): () => void {
+  let idleSince: number | null = null;
+  let isNamed = false;
+  return () => {
+    if (isNamed || view !== "picture") return;
+    const isIdle = ![...display.state().nodes.values()].some(({ status }) => status === "running");
+    idleSince = isIdle ? (idleSince ?? now()) : null;
+    if (idleSince === null || now() - idleSince < idleHintMs) return;
+    isNamed = true;
+    terminal.info(`No worker has had a task of this run for ${idleHintMs / 1_000} s. What it waits for: astra why ${id}`);
+  };
 }
 
 type RunDisplay = ReturnType<typeof createRunDisplay>;

@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { Client } from "../api/api-client.ts";
 import { parseJson } from "../api/input-file.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
-import { submitRun, toRunRequest } from "./start-command.ts";
+import { type CommandFixture, createCommandFixture } from "../testing/command-fixture.ts";
+import { startRun, submitRun, toRunRequest } from "./start-command.ts";
 
 const parseRunRequest = (text: string, source: string) => toRunRequest(parseJson(text, source), source);
 
@@ -60,4 +64,37 @@ it("[L6] astra run resends a submission whose reply was lost under the same key,
   answers.push(away("ECONNREFUSED"));
   await expect(submitRun(client, request, manner)).rejects.toThrow("away");
   expect(logged).toHaveLength(1);
+});
+
+it("[L83] a signal to stop ends astra run while the scheduler does not answer, with the key that starts the run once at most", async () => {
+  const stop = new AbortController();
+  const client = {
+    startRun: (_request: unknown, { signal }: { signal: AbortSignal }) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))),
+  } as unknown as Client;
+  const request = parseRunRequest(JSON.stringify(workflow()), "f");
+
+  const submitted = submitRun(client, request, { key: "k-7", log: () => undefined, signal: stop.signal });
+  stop.abort();
+
+  await expect(submitted).rejects.toMatchObject({ exitCode: exitCodes.interrupted, body: { error: "E.INTERRUPTED" } });
+  await expect(submitted).rejects.toMatchObject({ suggestedCommand: expect.stringContaining("--key k-7") });
+});
+
+it("[L83] astra run names its run before it waits, also with --json", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-run-"));
+  const file = join(folder, "flow.json");
+  writeFileSync(file, JSON.stringify(workflow()));
+  const run = { runId: "r-1", status: "succeeded", definitionHash: "h", clientId: "c", asOf: 1 };
+  const seen: string[] = [];
+  const fixture: CommandFixture = createCommandFixture(
+    { startRun: run, getRunDefinition: workflow(), getRun: () => (seen.push(fixture.stderr()), run) },
+    { json: true },
+  );
+
+  await startRun(fixture.context, { workflow: file, input: [], pin: [], label: [] });
+  rmSync(folder, { recursive: true });
+
+  expect(seen[0]).toBe('run r-1 of "One step" (1 node)\n');
+  expect(JSON.parse(fixture.stdout())).toMatchObject({ runId: "r-1" });
 });

@@ -63,27 +63,37 @@ export function toRunRequest(value: unknown, source: string): RunStartRequest {
 
 /**
  * Sends the request again, with the same key, while the scheduler does not answer: perhaps only the response was lost, and a run must not
- * be started twice. That can take minutes, so the reason is logged once.
+ * be started twice. That can take minutes, so the reason is logged once, and a signal to stop ends it.
  */
 export async function submitRun(
   client: Client,
   request: RunStartRequest,
-  { key, log }: { key: string; log: (line: string) => void },
+  { key, log, signal }: { key: string; log: (line: string) => void; signal?: AbortSignal },
 ): Promise<StartedRunRef> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return requireRunRef(await client.startRun({ body: request }, { key }));
+      return requireRunRef(await client.startRun({ body: request }, { key, signal }));
     } catch (cause) {
+      if (signal?.aborted) throw interruptedSubmission(key);
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
       // A refused connection at the first try: nothing was sent, so this is reported at once.
       const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
       if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
       if (tries === 1)
         log(`not accepted yet: ${cause.body.message} Trying again with the same key; the run is not started twice.`);
-      await pause(submitPauseMs);
+      await pause(submitPauseMs, undefined, omitUndefined({ signal })).catch(() => {
+        throw interruptedSubmission(key);
+      });
     }
   }
 }
+
+const interruptedSubmission = (key: string): CliFailure =>
+  new CliFailure(
+    exitCodes.interrupted,
+    { error: "E.INTERRUPTED", message: "Stopped before the scheduler answered; the run may have been started." },
+    `astra run … --key ${key}, which starts it once at most`,
+  );
 
 export async function startRun(context: CommandContext, flags: StartRunInput): Promise<ExitCode> {
   const { client, terminal, json } = context;
@@ -101,11 +111,13 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
   };
   if (flags.dryRun) return printRunPlan(context, full);
   const key = flags.key ?? randomUUID();
-  const ref = await submitRun(client, full, { key, log: (line) => terminal.info(line) }).catch((cause: unknown) => {
-    throw isMissingPackagesOnly(cause)
-      ? new CliFailure(cause.exitCode, cause.body, `astra run ${flags.workflow} --allow-unknown`)
-      : cause;
-  });
+  const ref = await submitRun(client, full, { key, signal: context.signal, log: (line) => terminal.info(line) }).catch(
+    (cause: unknown) => {
+      throw isMissingPackagesOnly(cause)
+        ? new CliFailure(cause.exitCode, cause.body, `astra run ${flags.workflow} --allow-unknown`)
+        : cause;
+    },
+  );
   for (const { path, message } of ref.problems ?? []) terminal.info(stripControlCharacters(`warning ${path}: ${message}`));
   if (flags.detach) {
     terminal.print(json ? JSON.stringify(ref) : ref.runId);
@@ -113,7 +125,8 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
     return exitCodes.ok;
   }
   const size = `${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"}`;
-  if (!json) terminal.info(`run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${size})`);
+  // Also with --json, whose document comes at the end of the run: whoever stops waiting needs the id.
+  terminal.info(`run ${ref.runId} of "${stripControlCharacters(named.metadata.name)}" (${size})`);
   return followToEnd(context, ref.runId, flags.watch ?? false);
 }
 
