@@ -232,10 +232,12 @@ describe.each(storeFixtures)("orders on %s", (_name, make) => {
       task: `${holders[0]}.0`,
       run: holders[0],
       node: nodeId(0),
+      label: "node 0",
+      workflow: "test",
       phase: "leased",
       since: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       worker: "w",
     });
-    expect(body.summary).toBe(`node 0 waits for concurrency key press, held by task ${holders[0]}.0 and 6 more`);
+    expect(body.summary).toBe(`node 0 waits for concurrency key press, held by node 0 of run ${holders[0]} and 6 more`);
   });
 });

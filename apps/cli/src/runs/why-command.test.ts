@@ -26,9 +26,20 @@ const rows: [code: string, facts: JsonObject, explanation: string][] = [
       key: "k",
       limit: 1,
       held: 2,
-      holders: [{ task: "r.0", run: "r", node: "n-1", phase: "leased", since: minuteAgo, worker: "w-1" }],
+      holders: [
+        {
+          task: "r.0",
+          run: "r",
+          node: "n-1",
+          label: "Print",
+          workflow: "Press",
+          phase: "leased",
+          since: minuteAgo,
+          worker: "w-1",
+        },
+      ],
     },
-    "key k held by r/Fetch at w-1, since 2026-01-31 11:59:00Z (1 min ago); 1 more",
+    "key k held by Print of run r (Press) at w-1, since 2026-01-31 11:59:00Z (1 min ago); 1 more",
   ],
   ["key", { key: "k" }, "key k"],
   [

@@ -180,10 +180,11 @@ function explainPredecessors({ waitsFor }: JsonObject, context: ExplanationConte
 }
 
 function explainConcurrencyKey({ key, limit, held, holders }: JsonObject, context: ExplanationContext): string {
-  const named = asObjects(holders).map(({ run, node, worker, phase, since }) => {
+  const named = asObjects(holders).map(({ run, node, label, workflow, worker, phase, since }) => {
     const where = toText(worker) === "" ? ` (${toText(phase)})` : ` at ${toText(worker)}`;
     return joinParts(
-      `${toText(run)}/${context.labels.get(toText(node)) ?? toText(node)}${where}`,
+      // Labels of the run that waits say nothing about the holder's.
+      `${toText(label ?? node)} of run ${toText(run)}${toText(workflow) === "" ? "" : ` (${toText(workflow)})`}${where}`,
       formatRelativeInstant("since", since, context),
     );
   });

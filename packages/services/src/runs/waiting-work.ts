@@ -122,6 +122,8 @@ async function readKeyHolder(reader: StoreReader, tenant: string, id: string, wo
     task: task.id,
     run: run.id,
     node: node?.id ?? taskPathOf(task),
+    label: node?.label ?? taskPathOf(task),
+    workflow: run.label,
     phase: task.phase,
     since: task.readyAt ?? task.grantedAt,
     worker: task.worker === null ? null : (worker?.name ?? instanceIdOf(task.worker)),

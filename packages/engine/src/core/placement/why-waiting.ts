@@ -115,6 +115,10 @@ export interface KeyHolder {
   readonly task: TaskId;
   readonly run: RunId;
   readonly node: string;
+  /** Of the node, in its own run: the waiting run may be of another workflow. */
+  readonly label: string;
+  /** Name of its run's workflow. */
+  readonly workflow: string;
   readonly phase: string;
   /** Since when it has been queued or running under the key. */
   readonly since: Millis | null;
@@ -207,7 +211,7 @@ function waitsForOthers(code: string, name: string, { before = [] }: WaitingTask
 function waitsForKey(name: string, key: string | null, { key: found }: WaitingTaskFacts): ExplainedWait {
   const [first] = found?.holders ?? [];
   const more = (found?.held ?? 0) > 1 ? ` and ${(found?.held ?? 0) - 1} more` : "";
-  const holders = first === undefined ? "" : `, held by task ${first.task}${more}`;
+  const holders = first === undefined ? "" : `, held by ${first.label} of run ${first.run}${more}`;
   const fixes = ["wait-for-key", "raise-key-limit"];
   return waitsFor("key", { key, ...found }, `${name} waits for concurrency key ${key}${holders}`, fixes);
 }
