@@ -83,6 +83,24 @@ async function scheduler(): Promise<StubScheduler> {
 const usual = (url: string) => ["--url", url, "--name", "box", "--packages-dir", packagesDir];
 
 describe("the worker program", () => {
+  it("[W204] the ready line of a worker that has no package it can run says so and names the first reason", async () => {
+    const door = await scheduler();
+    const empty = makeRoot();
+    const broken = makePackage("throw new Error('at import')");
+    const lineOf = async (dir: string) => {
+      const started = start(["--url", door.url, "--name", "box", "--packages-dir", dir]);
+      const line = JSON.parse(await started.line()) as { warning?: string };
+      started.child.kill("SIGKILL");
+      await started.ended();
+      return line.warning;
+    };
+
+    expect(await lineOf(empty)).toBe(`no package was found in ${empty}: this worker gets no work`);
+    expect(await lineOf(broken)).toContain(
+      `no package in ${broken} can be loaded, so this worker gets no work: demo: entrypoint`,
+    );
+  });
+
   it("[W63] the worker prints one line of JSON when ready, logs JSON to stderr, drains on SIGTERM and ends with exit code 0", async () => {
     const door = await scheduler();
     const started = start(usual(door.url));

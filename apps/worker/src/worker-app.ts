@@ -156,7 +156,8 @@ export class WorkerApp {
     if (event.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;
       const metrics = this.#statusServer === undefined ? {} : { metrics: this.#statusServer.url };
-      const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
+      const warning = this.#describeMissingPackages();
+      const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics, ...warning };
       process.stdout.write(`${JSON.stringify(ready)}\n`);
     }
     if (event.event === "outbox-damaged") this.#failWith(exitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: event.message });
@@ -167,6 +168,18 @@ export class WorkerApp {
       // Not from inside the link's own move.
       queueMicrotask(() => this.#worker?.stop());
     }
+  }
+
+  /** A worker without packages gets no work: its operator should not have to find that out from a run that waits. */
+  #describeMissingPackages(): { readonly warning?: string } {
+    const { packages, problems } = this.#worker?.runner.loadedPackages ?? { packages: [], problems: [] };
+    if (packages.length > 0) return {};
+    const { packagesDir } = this.#options.config;
+    const [first] = problems;
+    if (first === undefined) return { warning: `no package was found in ${packagesDir}: this worker gets no work` };
+    const reason = `${path.relative(packagesDir, first.dir)}: ${first.message}`;
+    const more = problems.length > 1 ? `; ${problems.length - 1} more problems are in the log` : "";
+    return { warning: `no package in ${packagesDir} can be loaded, so this worker gets no work: ${reason}${more}` };
   }
 
   #failWith(code: ExitCode, summary: FaultSummary): void {

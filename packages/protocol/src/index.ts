@@ -2,7 +2,7 @@
 
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";
-export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
+export { findManifestFaults, type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
 export {
   type NodePort,
   type NodeUi,

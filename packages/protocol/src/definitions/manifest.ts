@@ -108,8 +108,7 @@ const manifestReader = createSchemaReader(ManifestSchema, {
 export function readManifest(value: unknown): Manifest | Fault {
   const authored = manifestReader.read(value);
   if (authored instanceof Fault) return authored;
-  const problem = findManifestProblem(authored);
-  if (problem) return problem;
+  for (const problem of findContradictions(authored)) return problem;
   const nodes: ManifestNode[] = [];
   for (const [index, node] of authored.nodes.entries()) {
     const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`);
@@ -133,12 +132,24 @@ export function readManifest(value: unknown): Manifest | Fault {
 
 const manifestFault = (at: string, expected: string) => fault("E.MANIFEST.INVALID", `${at} ${expected}`, { path: at, expected });
 
-function findManifestProblem(manifest: AuthoredManifest): Fault | undefined {
-  if (!manifest.python && !manifest.node) return manifestFault("manifest", "must have python, node or both");
+/** Everything that is wrong with a manifest, up to `max`: fields first; what depends on several of them only once each is right. */
+export function findManifestFaults(value: unknown, max: number): Fault[] {
+  const faults = manifestReader.findFaults(value, max);
+  if (faults.length > 0) return faults;
+  const authored = manifestReader.read(value) as AuthoredManifest;
+  const unresolved = authored.nodes.flatMap((node, index) => {
+    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`);
+    return resolved instanceof Fault ? [resolved] : [];
+  });
+  return [...findContradictions(authored), ...unresolved].slice(0, max);
+}
+
+function* findContradictions(manifest: AuthoredManifest): Generator<Fault> {
+  if (!manifest.python && !manifest.node) yield manifestFault("manifest", "must have python, node or both");
   const repeatedAdapter = findDuplicate(manifest.adapters.map((adapter) => adapter.name));
-  if (repeatedAdapter) return manifestFault("manifest.adapters", `must not repeat the name ${repeatedAdapter}`);
+  if (repeatedAdapter) yield manifestFault("manifest.adapters", `must not repeat the name ${repeatedAdapter}`);
   const repeatedType = findDuplicate(manifest.nodes.map((node) => node.type));
-  if (repeatedType) return manifestFault("manifest.nodes", `must not repeat the type ${repeatedType}`);
+  if (repeatedType) yield manifestFault("manifest.nodes", `must not repeat the type ${repeatedType}`);
   const paths = [
     ...manifest.adapters.map((adapter) => ["manifest.adapters", adapter.entrypoint]),
     ...(manifest.resources ?? []).map((resource) => ["manifest.resources", resource.path]),
@@ -146,8 +157,7 @@ function findManifestProblem(manifest: AuthoredManifest): Fault | undefined {
     ...(manifest.hooks?.uninstall ?? []).map((hook) => ["manifest.hooks.uninstall", hook]),
     ...(manifest.node?.lockfile ? [["manifest.node.lockfile", manifest.node.lockfile]] : []),
   ] as [string, string][];
-  const escaping = paths.find(([, file]) => isOutsidePackage(file));
-  return escaping && manifestFault(escaping[0], "must stay inside the package");
+  for (const [at, file] of paths) if (isOutsidePackage(file)) yield manifestFault(at, "must stay inside the package");
 }
 
 function findDuplicate(names: readonly string[]): string | undefined {

@@ -3,10 +3,11 @@ import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { Fault, type JsonObject, type Manifest, readWorkflow } from "@astraflow/protocol";
+import { Fault, type JsonObject, type Manifest, readManifest, readWorkflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerContext } from "./handler.ts";
+import { exampleManifest } from "./manifest-problems.ts";
 import { describePackagesForRegister, type LoadedPackages, loadPackages } from "./package-loader.ts";
 
 const typesIn = (manifestJson: JsonObject) => (manifestJson as unknown as Manifest).nodes.map(({ type }) => type);
@@ -119,6 +120,24 @@ describe("packages on disk", () => {
       ["f/1", "E.PKG.INVALID", expect.stringContaining("no adapter for Node")],
       ["g/1", "E.MANIFEST.INVALID", expect.stringContaining("object")],
       ["twin/1.0.0", "E.PKG.INVALID", expect.stringContaining("already loaded")],
+    ]);
+  });
+
+  it("[W204] the package loader reports all problems of a manifest at once, each with its path and an example", async () => {
+    const root = makeRoot();
+    await put(root, "a/1", { "manifest.json": manifest({ name: "NOT OK", version: 1, adapters: [] }) });
+    const adrift = { ...node("tiny.b", "b"), adapter: "nowhere" };
+    await put(root, "b/1", { "manifest.json": manifest({ node: undefined, nodes: [node("tiny.a", "a"), adrift] }) });
+
+    const { problems } = await loadPackages(root);
+
+    expect(readManifest(exampleManifest)).not.toBeInstanceOf(Fault);
+    expect(problems.map(({ dir, message }) => [path.relative(root, dir), message])).toEqual([
+      ["a/1", expect.stringMatching(/^manifest\.name .*, for example "acme\.tools"$/)],
+      ["a/1", expect.stringMatching(/^manifest\.version .*, for example "1\.0\.0"$/)],
+      ["a/1", expect.stringMatching(/^manifest\.adapters .*, for example \[\{"name":"main",/)],
+      ["b/1", expect.stringMatching(/^manifest must have python, node or both, for example \{/)],
+      ["b/1", expect.stringMatching(/^manifest\.nodes\.1\.adapter must name one of the adapters, for example "main"$/)],
     ]);
   });
 

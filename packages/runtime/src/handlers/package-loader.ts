@@ -18,6 +18,7 @@ import {
   readManifest,
 } from "@astraflow/protocol";
 import { HandlerRegistry, type NodeHandler, type PackageSetup, type RegisteredHandler } from "./handler.ts";
+import { findManifestProblems } from "./manifest-problems.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
 
 /** One package without its code. */
@@ -66,15 +67,16 @@ export async function loadPackages(root: string): Promise<LoadedPackages> {
     const manifestJson = await readManifestFile(path.join(dir, manifestName));
     const manifest = manifestJson instanceof Fault ? manifestJson : readManifest(manifestJson);
     if (manifestJson instanceof Fault || manifest instanceof Fault) {
-      report(manifest as Fault);
+      for (const problem of manifestJson instanceof Fault ? [manifestJson] : findManifestProblems(manifestJson)) report(problem);
       continue;
     }
     const { name, version } = manifest;
     const loaded = await loadHandlers(dir, manifest, vendorFrames);
     const twin = packages.find((one) => one.name === name && one.version === version);
-    if (loaded.handlers.size === 0)
-      report(loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${name} ${version} has no adapter for Node`));
-    else if (twin !== undefined) report(fault("E.PKG.INVALID", `${name} ${version} is already loaded from ${twin.dir}`));
+    if (loaded.handlers.size === 0) {
+      const none = fault("E.PKG.INVALID", `package ${name} ${version} has no adapter for Node`);
+      for (const problem of loaded.problems.length > 0 ? loaded.problems : [none]) report(problem);
+    } else if (twin !== undefined) report(fault("E.PKG.INVALID", `${name} ${version} is already loaded from ${twin.dir}`));
     else {
       // Nodes without a handler are problems of a package that is otherwise fine.
       for (const problem of loaded.problems) report(problem);
