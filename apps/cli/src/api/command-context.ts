@@ -75,19 +75,16 @@ function colorRow<T>(row: readonly string[], item: T, columns: readonly TableCol
   });
 }
 
-/** Prints a list of at most `limit` items, and tells if there are more. */
+/** Prints a page of a list, and how to get the next if there is one. */
 export function printPage<T>(
   context: CommandContext,
   page: { readonly items: readonly T[]; readonly nextCursor: string | null },
-  limit: number,
   view: ListView<T>,
 ): ExitCode {
   printList(context, page, view);
   if (page.nextCursor !== null && !context.json)
     context.terminal.info(
-      limit >= 200
-        ? "More items exist. Narrow the list with --filter."
-        : `More items exist. Show them with --limit ${Math.min(200, limit * 2)}.`,
+      `More items exist. Show the next with --cursor ${stripControlCharacters(page.nextCursor)}, or all with --all.`,
     );
   return exitCodes.ok;
 }

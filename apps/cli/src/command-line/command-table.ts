@@ -57,6 +57,8 @@ interface CommandRow extends CompletionHints {
   readonly kind?: "change" | "delete";
   /** Of --limit. */
   readonly limits?: { readonly default: number; readonly max: number };
+  /** A list that is read page by page: it has --cursor and --all. */
+  readonly isPaged?: true;
   readonly isDefault?: true;
   readonly isHidden?: true;
   readonly allowsUnknownFlags?: true;
@@ -131,7 +133,7 @@ const endpointOptions = Object.fromEntries(
 export const confirmationHelp = "do not ask for confirmation (required without a terminal)";
 
 function commonOptions(row: CommandRow, isList: boolean): Readonly<Record<string, ValueRow>> {
-  const { run, runLocally, isOffline, kind, limits = { default: 50, max: 200 }, filter } = row;
+  const { run, runLocally, isOffline, isPaged, kind, limits = { default: 50, max: 200 }, filter } = row;
   if (run === undefined && runLocally === undefined) return {};
   return {
     ...(filter !== undefined && {
@@ -143,6 +145,10 @@ function commonOptions(row: CommandRow, isList: boolean): Readonly<Record<string
     ...(isList && {
       "--output <form>": { help: "output form", choices: outputForms, default: "table" },
       "--limit <n>": { help: "maximum number of items", parse: parseInteger(1, limits.max), default: limits.default },
+    }),
+    ...(isPaged && {
+      "--cursor <cursor>": "continue behind an earlier page: its nextCursor, which is printed with it",
+      "--all": "print all items, however many requests that takes",
     }),
     ...(!isOffline && { ...endpointOptions, "-v, --verbose": "print every request and its duration on stderr" }),
     "--json": "print JSON",

@@ -20,6 +20,7 @@ export const historyCommands: CommandTable = {
     examples: ["list", "requeue 7c1e.4", "dismiss 7c1e.4"],
   },
   "letters list": {
+    isPaged: true,
     help: "list dead letters, newest first",
     examples: ["astra letters list", '--filter "run:7c1e timeout"', "--status dismissed --json"],
     filter: queryKeys.letters,
@@ -48,6 +49,7 @@ export const historyCommands: CommandTable = {
   },
   audit: { help: "show who changed what", examples: ["list", "list --since 1d", "list --action worker.drain"] },
   "audit list": {
+    isPaged: true,
     help: "list audit entries, newest first",
     examples: ["astra audit list", "--action worker.drain --json", '--filter "actor:ada since:1d"'],
     filter: queryKeys.audit,
@@ -79,6 +81,7 @@ export const historyCommands: CommandTable = {
     examples: ['save "late ones" --filter "status:failed since:1d"', 'astra runs list --view "late ones"', 'rm "late ones"'],
   },
   "views list": {
+    isPaged: true,
     help: "list your own and shared views",
     examples: ["astra views list", "--page runs", "--json"],
     options: { "--page <page>": { help: "only views of this list", choices: pages } },

@@ -52,6 +52,7 @@ export const runCommands: CommandTable = {
   },
   runs: { help: "list, inspect, change and export runs", examples: ["list --filter status:failed", "show 7c1e", "retry 7c1e"] },
   "runs list": {
+    isPaged: true,
     help: "list the latest runs, newest first",
     examples: ["astra runs list", "--filter 'status:failed workflow:\"Smoke\" since:1h'", "--status failed --output id"],
     filter: queryKeys.runs,

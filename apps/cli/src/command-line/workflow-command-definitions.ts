@@ -15,6 +15,7 @@ export const workflowCommands: CommandTable = {
     examples: ["list", "pull welcome --to flow.json", "push flow.json"],
   },
   "workflows list": {
+    isPaged: true,
     help: "list stored workflows, last changed first",
     examples: ["astra workflows list", "--search welcome --output id", "--json"],
     filter: queryKeys.workflows,

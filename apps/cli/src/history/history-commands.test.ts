@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { createCommandFixture } from "../testing/command-fixture.ts";
-import { formatEvent, listAudit, streamEvents } from "./history-commands.ts";
+import { formatEvent, listAudit, listDeadLetters, streamEvents } from "./history-commands.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const nodeId = "11111111-1111-4111-8111-111111111111";
@@ -83,7 +83,29 @@ describe("what has happened", () => {
     await listAudit(fixture.context, { limit: 2 });
 
     expect(fixture.stdout()).toBe("1\n2\n");
-    expect(fixture.stderr()).toBe("More items exist. Show them with --limit 4.\n");
+    expect(fixture.stderr()).toBe("More items exist. Show the next with --cursor c, or all with --all.\n");
+  });
+
+  it("[L84] a list continues behind a cursor, and reads all pages with --all", async () => {
+    const entry = (taskId: string) => ({ taskId, nodeId: "n", label: "Say", code: "E.X", status: "open" });
+    const pages: Record<string, object> = {
+      "": { items: [entry("1")], nextCursor: "a", asOf: 1 },
+      a: { items: [entry("2")], nextCursor: "b", asOf: 1 },
+      b: { items: [entry("3")], nextCursor: null, asOf: 1 },
+    };
+    const open = () =>
+      createCommandFixture({ listDeadLetters: ({ cursor = "" }: { cursor?: string }) => pages[cursor] }, { output: "id" });
+    const [next, all] = [open(), open()];
+
+    await listDeadLetters(next.context, { limit: 1, cursor: "a" });
+    await listDeadLetters(all.context, { limit: 1, all: true });
+
+    expect([next.stdout(), next.calls[0]]).toEqual([
+      "2\n",
+      ["listDeadLetters", expect.objectContaining({ limit: 1, cursor: "a" })],
+    ]);
+    expect(next.stderr()).toContain("--cursor b");
+    expect([all.stdout(), all.stderr()]).toEqual(["1\n2\n3\n", ""]);
   });
 
   it("[L50] events fails if it never reached the scheduler, and events without --follow also fails if the connection breaks", async () => {

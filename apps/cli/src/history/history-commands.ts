@@ -5,7 +5,7 @@ import type { Client } from "../api/api-client.ts";
 import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { type FilterFlags, type ListFlags, resolveFilter, toIsoInstant } from "../lookup/list-filters.ts";
 import { findByNameOrId, findRunIdIfGiven, searchedItemsMax } from "../lookup/name-lookup.ts";
-import { readPages } from "../lookup/pages.ts";
+import { readListPage, readPages } from "../lookup/pages.ts";
 import { CliFailure, type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -16,13 +16,13 @@ export async function listDeadLetters(
   flags: ListFlags & TextInput<never, "search"> & { status?: DeadLetter["status"] },
 ): Promise<ExitCode> {
   const line = await resolveFilter(flags, "letters", context);
-  const page = await context.client.listDeadLetters({
-    limit: flags.limit,
+  const query = {
     status: flags.status ?? (line.status as DeadLetter["status"] | undefined),
     q: flags.search ?? line.text,
     runId: await findRunIdIfGiven(line.run, context.client),
-  });
-  return printPage(context, page, flags.limit, {
+  };
+  const page = await readListPage(flags, (paging) => context.client.listDeadLetters({ ...paging, ...query }));
+  return printPage(context, page, {
     id: ({ taskId }) => taskId,
     columns: [
       { header: "TASK", value: ({ taskId }) => taskId, kind: "id" },
@@ -74,8 +74,8 @@ export async function listAudit(
     runId: await findRunIdIfGiven(flags.run ?? line.run, context.client),
     since: flags.since ?? toIsoInstant(line.since, context.now()),
   };
-  const page = await readPages((cursor) => context.client.listAudit({ ...query, limit: flags.limit, cursor }), flags.limit);
-  return printPage(context, page, flags.limit, {
+  const page = await readListPage(flags, (paging) => context.client.listAudit({ ...query, ...paging }));
+  return printPage(context, page, {
     id: ({ eventId }) => eventId,
     columns: [
       { header: "AT", value: ({ createdAt }) => formatInstant(createdAt), kind: "when" },

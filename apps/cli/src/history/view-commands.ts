@@ -4,6 +4,7 @@ import { allItems } from "@astraflow/client";
 import { omitUndefined, type QueryableList } from "@astraflow/protocol";
 import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { findView, parseQueryLine, viewQueryLine } from "../lookup/list-filters.ts";
+import { type PageFlags, readListPage } from "../lookup/pages.ts";
 import type { ExitCode } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
@@ -11,9 +12,10 @@ import { stripControlCharacters } from "../output/terminal.ts";
 
 export async function listViews(
   context: CommandContext,
-  { page: list, limit }: { page?: QueryableList; limit: number },
+  { page: list, ...flags }: PageFlags & { page?: QueryableList },
 ): Promise<ExitCode> {
-  return printPage(context, await context.client.listViews({ limit, page: list }), limit, {
+  const found = await readListPage(flags, (paging) => context.client.listViews({ ...paging, page: list }));
+  return printPage(context, found, {
     id: ({ viewId }) => viewId,
     columns: [
       { header: "NAME", value: ({ name }) => name },

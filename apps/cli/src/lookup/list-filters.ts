@@ -16,10 +16,10 @@ import type { CommandContext, TextInput } from "../api/command-context.ts";
 import { faultFailure } from "../output/cli-failure.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { findByNameOrId, findWorkflow } from "./name-lookup.ts";
-import { readPages } from "./pages.ts";
+import { type PageFlags, readPages } from "./pages.ts";
 
 export type FilterFlags = TextInput<never, "filter" | "view">;
-export type ListFlags = FilterFlags & { readonly limit: number };
+export type ListFlags = FilterFlags & PageFlags;
 
 type FilterValues<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
 

@@ -5,6 +5,7 @@ import type { Ledger, Run } from "@astraflow/protocol";
 import { type CommandContext, printItem, printPage, type TextInput } from "../api/command-context.ts";
 import { buildRunListQuery, listRunsOfWorker, type RunFilterFlags } from "../lookup/list-filters.ts";
 import { findNodeOrTaskId, findRunId } from "../lookup/name-lookup.ts";
+import { type PageFlags, readListPage } from "../lookup/pages.ts";
 import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatInstant, formatRunDuration } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
@@ -15,13 +16,13 @@ import { isRunEnded, statusColor } from "./run-status.ts";
 import { describeWarnings, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
-export async function listRuns(context: CommandContext, flags: RunFilterFlags & { limit: number }): Promise<ExitCode> {
+export async function listRuns(context: CommandContext, flags: RunFilterFlags & PageFlags): Promise<ExitCode> {
   const { query, worker } = await buildRunListQuery(flags, context);
   const page =
-    worker === undefined
-      ? await context.client.listRuns({ ...query, limit: flags.limit })
+    worker === undefined || flags.all === true || flags.cursor !== undefined
+      ? await readListPage(flags, (paging) => context.client.listRuns({ ...query, worker, ...paging }))
       : await listRunsOfWorker(worker, query, flags.limit, context);
-  return printPage<Run>(context, page, flags.limit, {
+  return printPage<Run>(context, page, {
     id: (run) => run.runId,
     columns: [
       { header: "RUN", value: (run) => run.runId, kind: "id" },

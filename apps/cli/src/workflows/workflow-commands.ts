@@ -7,6 +7,7 @@ import { type CommandContext, printItem, printPage, type Switches, type TextInpu
 import { readJsonFile } from "../api/input-file.ts";
 import { type ListFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
+import { readListPage } from "../lookup/pages.ts";
 import { type ExitCode, errorMessage, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
@@ -14,8 +15,9 @@ import { stripControlCharacters } from "../output/terminal.ts";
 
 export async function listWorkflows(context: CommandContext, flags: ListFlags & TextInput<never, "search">): Promise<ExitCode> {
   const { text } = await resolveFilter(flags, "workflows", context);
-  const page = await context.client.listWorkflows({ limit: flags.limit, search: flags.search ?? text });
-  return printPage(context, page, flags.limit, {
+  const search = flags.search ?? text;
+  const page = await readListPage(flags, (paging) => context.client.listWorkflows({ ...paging, search }));
+  return printPage(context, page, {
     id: ({ id }) => id,
     columns: [
       { header: "WORKFLOW", value: ({ id }) => id, kind: "id" },
