@@ -1,7 +1,7 @@
-import { defaultSettings, type Effect } from "@astraflow/engine";
+import { type CommandRequest, defaultSettings, type Effect } from "@astraflow/engine";
 import { expect, it } from "vitest";
 import { createScaledClock } from "../platform/scaled-clock.ts";
-import { startEngine, toRealTimeEffect } from "./engine-start.ts";
+import { nameFullDisk, refuseWhileDiskIsFull, startEngine, toRealTimeEffect } from "./engine-start.ts";
 
 it("[O7] leases, heartbeats and time limits are sent to a worker in real time, not in scaled time", () => {
   const clock = createScaledClock(10);
@@ -58,4 +58,36 @@ it("[O2] the engine refuses to start with a lease too short for its heartbeat", 
   );
 
   await expect(asked).rejects.toMatchObject({ code: "E.CONFIG.INVALID", message: expect.stringContaining("lease") });
+});
+
+it("[O115] while the disk is full, requests of callers are refused at once with its name, and reports of workers are passed on", () => {
+  const cancel: CommandRequest = { ref: 1, command: { type: "run.cancel", tenant: "t", by: "b", run: "r", reason: "" } };
+  const ack = { ref: 2, command: { type: "worker.leave", tenant: "t" } } as unknown as CommandRequest;
+
+  const { refused, passed } = refuseWhileDiskIsFull([cancel, ack]);
+
+  expect(refused).toEqual([
+    {
+      type: "answer",
+      ref: 1,
+      body: null,
+      fault: expect.objectContaining({ code: "E.STORE.BUSY", message: expect.stringMatching(/^the disk .* is full/) }),
+    },
+  ]);
+  expect(passed).toEqual([ack]);
+});
+
+it("[O115] a command that the engine refused because the disk is full is answered with the disk's name, other answers as they are", () => {
+  const busy: Effect = {
+    type: "answer",
+    ref: 1,
+    body: null,
+    fault: { code: "E.STORE.BUSY", message: "the store did not take it" },
+  };
+  const other: Effect = { type: "answer", ref: 2, body: null, fault: { code: "E.NOT_FOUND", message: "no such run" } };
+
+  expect([busy, other].map(nameFullDisk)).toEqual([
+    expect.objectContaining({ ref: 1, fault: expect.objectContaining({ code: "E.STORE.BUSY", details: { isDiskFull: true } }) }),
+    other,
+  ]);
 });

@@ -17,7 +17,7 @@ import { armFailpoints, createProcessControl } from "../platform/failpoints.ts";
 import { createIdGenerator, createRandom, digestText } from "../platform/ids-and-random.ts";
 import { createScaledClock, type ScaledClock } from "../platform/scaled-clock.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
-import { openStore } from "../store/store-factory.ts";
+import { hasRoomForStore, openStore } from "../store/store-factory.ts";
 import { monitorStore } from "../store/store-monitor.ts";
 import { toUnavailableFault } from "../store/store-retry.ts";
 
@@ -50,6 +50,7 @@ export interface EngineHostGauge extends EngineGauge {
   readonly isStoreUnavailable: boolean;
   /** Why commits are not durable at the moment; null when they are. */
   readonly storeDurabilityProblem: string | null;
+  readonly isDiskFull: boolean;
 }
 
 export interface RunningEngine {
@@ -71,7 +72,7 @@ export async function startEngine(
   if (problems.length > 0) throw fault("E.CONFIG.INVALID", problems.join(" "));
   const clock = createScaledClock(options.timeScale);
   const failpoint = armFailpoints(options.failpoints, createProcessControl(pauseFlag));
-  const { store, isUnavailable, durabilityProblem } = monitorStore(
+  const { store, isUnavailable, durabilityProblem, isDiskFull } = monitorStore(
     openStore(options.store, {
       clock,
       timeScale: options.timeScale,
@@ -79,7 +80,7 @@ export async function startEngine(
       // Without armed failpoints the store gets none: they would cost a call per statement.
       ...(options.failpoints.length > 0 && { failpoint }),
     }),
-    { onReplaced: listeners.onReplaced, now: () => performance.now() },
+    { onReplaced: listeners.onReplaced, now: () => performance.now(), hasRoom: () => hasRoomForStore(options.store) },
   );
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
@@ -89,10 +90,10 @@ export async function startEngine(
       ids: createIdGenerator(),
       random: createRandom(),
       digest: digestText,
-      emit:
-        options.timeScale === 1
-          ? listeners.onEffects
-          : (effects) => listeners.onEffects(effects.map((effect) => toRealTimeEffect(effect, clock))),
+      emit(effects) {
+        const named = isDiskFull() ? effects.map(nameFullDisk) : effects;
+        listeners.onEffects(options.timeScale === 1 ? named : named.map((effect) => toRealTimeEffect(effect, clock)));
+      },
       scheduleWake(wakeAt, now) {
         clearTimeout(timer);
         // At least one real millisecond, or a deadline that has just passed would spin the loop.
@@ -110,14 +111,48 @@ export async function startEngine(
     throw toUnavailableFault(cause);
   }
   return {
-    push: (items) => engine.push(items),
-    gauge: () => ({ ...engine.gauge(), isStoreUnavailable: isUnavailable(), storeDurabilityProblem: durabilityProblem() }),
+    push(items) {
+      if (!isDiskFull()) return engine.push(items);
+      const { refused, passed } = refuseWhileDiskIsFull(items);
+      listeners.onEffects(refused);
+      if (passed.length > 0) engine.push(passed);
+    },
+    gauge: () => ({
+      ...engine.gauge(),
+      isStoreUnavailable: isUnavailable(),
+      storeDurabilityProblem: durabilityProblem(),
+      isDiskFull: isDiskFull(),
+    }),
     async stop() {
       isStopped = true;
       clearTimeout(timer);
       await engine.stop();
       await store.close();
     },
+  };
+}
+
+/** Plain data: it may have to pass to another thread. The doors name the disk to the caller by `isDiskFull`. */
+const diskFullFault = {
+  code: "E.STORE.BUSY",
+  message: "the disk of the scheduler's store is full; nothing was changed. Free some space, then try again",
+  details: { isDiskFull: true },
+} as const;
+
+/** The engine knows only that the store did not take the command. */
+export function nameFullDisk(effect: Effect): Effect {
+  return effect.type === "answer" && effect.fault?.code === "E.STORE.BUSY" ? { ...effect, fault: diskFullFault } : effect;
+}
+
+/**
+ * Requests of callers are answered at once: the engine would try each ten times, with growing pauses. Reports of workers wait in the engine;
+ * they cannot be taken back, and their commits show when there is room again.
+ */
+export function refuseWhileDiskIsFull(items: readonly CommandRequest[]): { refused: Effect[]; passed: CommandRequest[] } {
+  const isOfCaller = ({ command }: CommandRequest) => command.type.startsWith("run.");
+  return {
+    refused: items.filter(isOfCaller).map(({ ref }): Effect => ({ type: "answer", ref, fault: diskFullFault, body: null })),
+    passed: items.filter((item) => !isOfCaller(item)),
   };
 }
 

@@ -1,12 +1,13 @@
 import { sampleGauge } from "@astraflow/engine/testing";
 import { expect, it } from "vitest";
 import type { EngineHostGauge } from "./engine-start.ts";
-import { Readiness, stalledMs } from "./readiness.ts";
+import { createEngineObserver, Readiness, stalledMs } from "./readiness.ts";
 
 const gauge = (turns: number, isStoreUnavailable = false, storeWeakness: string | null = null): EngineHostGauge => ({
   ...sampleGauge({ turns }),
   isStoreUnavailable,
   storeDurabilityProblem: storeWeakness,
+  isDiskFull: false,
 });
 
 it("[O9] a scheduler is ready once its engine has made a turn, and only while it keeps making turns", () => {
@@ -57,5 +58,29 @@ it("[O29] a scheduler whose store is not durable is not ready, and reports it wi
   });
   readiness.update(gauge(8));
 
+  expect(readiness.notReadyReason()).toBeNull();
+});
+
+it("[O115] a scheduler whose disk is full is not ready and names it, in one line of the log too, until there is room", () => {
+  const readiness = new Readiness(() => 0);
+  const lines: string[] = [];
+  const note = (_data: unknown, message?: string) => void lines.push(message ?? "");
+  let isDiskFull = false;
+  const observe = createEngineObserver(
+    { gauge: () => ({ ...gauge(1), isDiskFull }) },
+    readiness,
+    { warn: note, error: note },
+    "astra.db",
+  );
+
+  observe();
+  isDiskFull = true;
+  for (let time = 0; time < 5; time++) observe();
+  const full = readiness.notReadyReason();
+  isDiskFull = false;
+  observe();
+
+  expect(full).toEqual({ code: "E.STORE.BUSY", reason: expect.stringContaining("the disk of the store is full") });
+  expect(lines).toEqual(["store.full", "store.room"]);
   expect(readiness.notReadyReason()).toBeNull();
 });

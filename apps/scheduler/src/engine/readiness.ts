@@ -42,6 +42,7 @@ export class Readiness {
     if (this.#gauge === null) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
     if (this.#gauge.storeDurabilityProblem !== null)
       return { code: "E.STORE.DURABILITY", reason: "the store is not durable; see the log" };
+    if (this.#gauge.isDiskFull) return { code: "E.STORE.BUSY", reason: "the disk of the store is full; free some space" };
     if (this.#gauge.isStoreUnavailable)
       return { code: "E.STORE.BUSY", reason: "the store is unavailable; work waits until it returns" };
     if (silentMs <= stalledMs) return null;
@@ -55,9 +56,21 @@ export class Readiness {
  */
 export function monitorEngine(host: Pick<EngineHost, "gauge">, readiness: Readiness, log: Log, store: string): () => void {
   readiness.update(host.gauge());
+  const timer = setInterval(createEngineObserver(host, readiness, log, store), gaugeIntervalMs);
+  return () => clearInterval(timer);
+}
+
+/** Reads the gauge once each time it is called. */
+export function createEngineObserver(
+  host: Pick<EngineHost, "gauge">,
+  readiness: Readiness,
+  log: Pick<Log, "warn" | "error">,
+  store: string,
+): () => void {
   let wasUnavailable = false;
   let wasUndurable = false;
-  const timer = setInterval(() => {
+  let wasFull = false;
+  return () => {
     const gauge = host.gauge();
     readiness.update(gauge);
     if (gauge.isStoreUnavailable !== wasUnavailable) log.warn({ store }, wasUnavailable ? "store.back" : "store.away");
@@ -66,6 +79,9 @@ export function monitorEngine(host: Pick<EngineHost, "gauge">, readiness: Readin
     if (message !== null && !wasUndurable) log.error({ store, message }, "store.weak");
     if (message === null && wasUndurable) log.warn({ store }, "store.trusted");
     wasUndurable = message !== null;
-  }, gaugeIntervalMs);
-  return () => clearInterval(timer);
+    if (gauge.isDiskFull && !wasFull)
+      log.error({ store, message: "the disk of the store is full; free some space" }, "store.full");
+    if (!gauge.isDiskFull && wasFull) log.warn({ store }, "store.room");
+    wasFull = gauge.isDiskFull;
+  };
 }

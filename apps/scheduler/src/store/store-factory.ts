@@ -1,6 +1,8 @@
 // Opens the configured store, for the engine and, read-only, for the doors; and notices when its file is lost.
 
+import { statfsSync } from "node:fs";
 import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { Store, StoreReader } from "@astraflow/engine";
 import { openPostgres, openSqlite, PostgresReader, SqliteReader } from "@astraflow/store";
 import type { ClockPair } from "../platform/scaled-clock.ts";
@@ -22,6 +24,16 @@ export function openStore(address: StoreAddress, { clock, timeScale, turnsInFlig
 
 export function openStoreReader(address: StoreAddress): StoreReader {
   return address.of === "sqlite" ? new SqliteReader({ file: address.file }) : new PostgresReader({ url: address.url });
+}
+
+/** With less than this a turn may fail, and so may the checkpoint that would make room. */
+const freeBytesMin = 4 * 1024 * 1024;
+
+/** Whether there is room for the file of the store; a server looks after its own disk. */
+export function hasRoomForStore(address: StoreAddress): boolean {
+  if (address.of !== "sqlite") return true;
+  const { bavail, bsize } = statfsSync(dirname(address.file));
+  return bavail * bsize >= freeBytesMin;
 }
 
 const fileCheckMs = 1_000;

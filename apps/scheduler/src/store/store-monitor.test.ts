@@ -10,6 +10,7 @@ function createFixture() {
   const begins: (FaultCode | null)[] = [];
   const commits: (FaultCode | null)[] = [];
   let now = 0;
+  const disk = { isFull: false };
   const inner = {
     begin: async () => {
       const code = begins.shift() ?? null;
@@ -17,13 +18,17 @@ function createFixture() {
       const commit = async (): Promise<CommitOutcome> => {
         const code = commits.shift() ?? null;
         if (code === null) return { outcome: "committed", first: new Map() };
-        return { outcome: "failed", fault: new Fault(code, "the store's own words") };
+        return { outcome: "failed", fault: new Fault(code, "the store's own words", { isDiskFull: disk.isFull }) };
       };
       return { commit } as unknown as TurnTransaction;
     },
   } as unknown as Store;
   const replacedMessages: string[] = [];
-  const guarded = monitorStore(inner, { onReplaced: (fault) => replacedMessages.push(fault.message), now: () => now });
+  const guarded = monitorStore(inner, {
+    onReplaced: (fault) => replacedMessages.push(fault.message),
+    now: () => now,
+    hasRoom: () => !disk.isFull,
+  });
   const begin = (code: FaultCode | null) => {
     begins.push(code);
     return guarded.store.begin(want).then(
@@ -39,7 +44,7 @@ function createFixture() {
   const advance = (ms: number) => {
     now += ms;
   };
-  return { guarded, replacedMessages, begin, commit, advance };
+  return { guarded, replacedMessages, begin, commit, advance, disk };
 }
 
 it("[O20] the store is unavailable from the first turn that cannot begin until the next that can, and the engine gets every fault", async () => {
@@ -84,4 +89,16 @@ it("[O29] a durability problem of an idle store expires after a while, so that i
   advance(1);
 
   expect(guarded.durabilityProblem()).toBeNull();
+});
+
+it("[O115] the store monitor reports a full disk from the first commit that it failed until a commit succeeds or there is room again", async () => {
+  const { guarded, commit, disk } = createFixture();
+
+  expect([await commit("E.STORE.BUSY"), guarded.isDiskFull()]).toEqual(["failed", false]);
+  disk.isFull = true;
+  expect([await commit("E.STORE.BUSY"), guarded.isDiskFull()]).toEqual(["failed", true]);
+  expect([await commit(null), guarded.isDiskFull()]).toEqual(["committed", false]);
+  expect([await commit("E.STORE.BUSY"), guarded.isDiskFull()]).toEqual(["failed", true]);
+  disk.isFull = false;
+  expect(guarded.isDiskFull()).toBe(false);
 });

@@ -9,6 +9,8 @@ export interface StoreMonitorOptions {
   onReplaced(fault: Fault): void;
   /** Monotonic, milliseconds. */
   now(): number;
+  /** Whether the disk of the store has space left. */
+  hasRoom(): boolean;
 }
 
 /**
@@ -17,22 +19,27 @@ export interface StoreMonitorOptions {
  */
 export const durabilityProblemMs = 30_000;
 
-export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOptions) {
+export function monitorStore(inner: Store, { onReplaced, now, hasRoom }: StoreMonitorOptions) {
   let isUnavailable = false;
   let durabilityProblem: { readonly message: string; readonly until: number } | null = null;
+  /** Until when the disk counts as full if nothing is written: a quota may leave room that this user cannot have. */
+  let diskFullUntil: number | null = null;
   let isReplaced = false;
   const noteDurabilityProblem = (fault: Fault): boolean => {
     if (fault.code !== "E.STORE.DURABILITY") return false;
     durabilityProblem = { message: fault.message, until: now() + durabilityProblemMs };
     return true;
   };
+  const noteFullDisk = ({ details }: Fault): void => {
+    if (details?.["isDiskFull"] === true) diskFullUntil = now() + durabilityProblemMs;
+  };
   const watchCommit = (tx: TurnTransaction): TurnTransaction => {
     const commit = tx.commit.bind(tx);
     // Patched on the transaction itself: its rows are read thousands of times, and a wrapper would cost each read.
     tx.commit = async (turn, units): Promise<CommitOutcome> => {
       const committed = await commit(turn, units);
-      if (committed.outcome === "committed") durabilityProblem = null;
-      else if (committed.outcome === "failed") noteDurabilityProblem(committed.fault);
+      if (committed.outcome === "committed") durabilityProblem = diskFullUntil = null;
+      else if (committed.outcome === "failed" && !noteDurabilityProblem(committed.fault)) noteFullDisk(committed.fault);
       return committed;
     };
     return tx;
@@ -66,6 +73,11 @@ export function monitorStore(inner: Store, { onReplaced, now }: StoreMonitorOpti
     store,
     /** Whether the last turn could not begin. */
     isUnavailable: () => isUnavailable,
+    /** Whether commits fail because the disk is full; false again as soon as there is room. */
+    isDiskFull(): boolean {
+      if (diskFullUntil !== null && (now() >= diskFullUntil || hasRoom())) diskFullUntil = null;
+      return diskFullUntil !== null;
+    },
     /** Why commits are not durable, as the store reports it; null when they are. */
     durabilityProblem: () => (durabilityProblem !== null && now() < durabilityProblem.until ? durabilityProblem.message : null),
   };

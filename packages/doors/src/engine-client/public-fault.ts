@@ -13,13 +13,19 @@ const storeMessages: Partial<Record<FaultCode, string>> = {
   "E.STORE.DURABILITY": "The store cannot guarantee durability, so nothing was written. An operator must check it.",
 };
 
+/** Operators and callers are often the same people, and this one they can mend. */
+const diskFullMessage = "The disk of the scheduler's store is full. Nothing was changed; free some space, then try again.";
+
 /** Internal faults get a general message; every other fault keeps its own. An unknown code is E.INTERNAL. */
 export function toPublicFault(
   data: Pick<FaultData, "code" | "message"> & { readonly details?: PublicFault["details"] | undefined },
 ): PublicFault {
   const code = isFaultCode(data.code) ? data.code : "E.INTERNAL";
   if (faultCodes[code].http === 500 || code.startsWith("E.STORE."))
-    return { code, message: storeMessages[code] ?? faultCodes[code].cause };
+    return {
+      code,
+      message: data.details?.["isDiskFull"] === true ? diskFullMessage : (storeMessages[code] ?? faultCodes[code].cause),
+    };
   return { code, message: data.message, ...(data.details !== undefined && { details: data.details }) };
 }
 

@@ -172,7 +172,10 @@ describe("a disk that fails", () => {
       const answer = await client.commit(tx, [readyChangeSet(`${run}-2`, "l")]);
       disk.isBroken = false;
 
-      expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
+      expect(answer).toMatchObject({
+        outcome: "failed",
+        fault: { code: "E.STORE.BUSY", message: expect.stringContaining("the disk is full"), details: { isDiskFull: true } },
+      });
       expect(answer).not.toHaveProperty("unit");
       expect(await client.read(`run/${run}-2`, `task/${run}-2.0`)).toEqual([null, null]);
       await client.write(readyChangeSet(`${run}-2`, "l"));

@@ -267,8 +267,10 @@ const sqliteFull = 13;
 
 function failedCommit(turn: number, error: unknown, errcode: number): CommitOutcome {
   if (error instanceof ChangeSetRefused) return { outcome: "failed", ...error.invalid };
+  const isDiskFull = errcode === sqliteFull;
   const why = errcode === sqliteBusy ? "another program has the file locked" : (error as Error).message;
-  return { outcome: "failed", fault: fault("E.STORE.BUSY", `turn ${turn} was not written: ${why}`, { turn }, error) };
+  const message = `turn ${turn} was not written: ${isDiskFull ? "the disk is full" : why}`;
+  return { outcome: "failed", fault: fault("E.STORE.BUSY", message, { turn, ...(isDiskFull && { isDiskFull }) }, error) };
 }
 
 /** Takes up the replica's row: one epoch on, its last turn as it stands. The cluster id is written once and compared ever after. */
