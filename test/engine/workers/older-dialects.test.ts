@@ -1,5 +1,6 @@
 // Workers that have no boot id, cannot report what they run and beat slowly (the first generation and v1): what they keep over a join, how
 // they are asked about it, and whose outcome counts.
+import { type LedgerFact, LedgerFold } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
 
@@ -164,6 +165,21 @@ describe("the question whether it still runs", () => {
     ]);
     await again.succeed({}, worker.lastDispatch);
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+  });
+
+  it("[B94] an outcome that a worker has lost and produces again after a recheck is its second attempt, and the ledger counts it as repeated", async () => {
+    const { world: harness, worker, run } = await startGrantedTask();
+    const again = await rejoin(harness);
+    await passTime(harness, 2);
+    await again.ack();
+
+    await again.succeed({ out: 1 }, worker.lastDispatch);
+
+    const { tasks } = await harness.runDetail(run);
+    expect(tasks).toMatchObject([{ phase: "succeeded", fence: worker.lastDispatch.fence, attempt: 2 }]);
+    const facts = (await harness.store.events({ tenant: "t1", after: 0, limit: 100 })).items;
+    const ledger = new LedgerFold(null).add(facts as unknown as LedgerFact[]).finish().figures;
+    expect(ledger).toMatchObject({ accepted: 1, finished: 1, attempts: 2, repeated: 1, twice: 0 });
   });
 
   it("[B28] a recheck without an ack takes the attempt back after the ack deadline", async () => {

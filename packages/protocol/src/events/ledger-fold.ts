@@ -65,6 +65,11 @@ export class LedgerFold {
       else if (!isCounted) figures.repeated++;
       addToSet(this.#openTasks, subject, task);
     }
+    // Its worker had lost the outcome and ran it once more under the same grant.
+    if (type === "task.repeated") {
+      figures.attempts++;
+      figures.repeated++;
+    }
     if (type === "task.refused") figures.refusedLate++;
     if (taskEndFacts.has(type)) {
       // Without a fence it was never given to a worker: a host, a pin, or an excluded node.

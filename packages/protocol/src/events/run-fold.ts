@@ -45,6 +45,7 @@ const taskStateChanges: Readonly<Record<string, TaskStateChange>> = {
   "task.granted": { phase: "leased", status: "dispatching" },
   "task.running": { phase: "leased", status: "running" },
   "task.rebound": { phase: "leased", status: "running" },
+  "task.repeated": { phase: "leased", status: "running" },
   "task.succeeded": { phase: "succeeded", status: "completed" },
   "task.failed": { phase: "failed", status: "failed" },
   "task.cancelled": { phase: "cancelled", status: "cancelled" },
@@ -276,6 +277,8 @@ function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): Task
     case "task.running":
     case "task.rebound":
       return { ...task, isAcked: true };
+    case "task.repeated":
+      return { ...task, attempt: readNumber(data, "attempt") };
     case "task.requeued": {
       // Where no worker ran it, the number of the attempt is free again.
       const attempt = data["attempt"] === undefined ? task.attempt : readNumber(data, "attempt");

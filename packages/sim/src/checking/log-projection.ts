@@ -178,6 +178,7 @@ export class LogProjection {
       task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
       task.reboundAt = at;
     }
+    if (type === "task.repeated") task.attempt = Number(data["attempt"]);
     if (type === "task.requeued") {
       task.fence = Number(data["fence"]);
       // Nobody ran it: its number is free again.

@@ -23,6 +23,9 @@ export const canStopAttempts = (about: Announced): boolean => hasFeature(about, 
 /** It distinguishes the attempts of a task, so that a newer one replaces an older one. */
 export const knowsFences = (about: Announced): boolean => hasFeature(about, "fence");
 
+/** It refuses a dispatch of a task that it still runs, by the key that each of its dispatches has. Others ignore a repeat, or run it. */
+export const refusesRunningTasks = ({ dialect }: Pick<Announced, "dialect">): boolean => dialect === "first" || dialect === "v1";
+
 /** Its join says nothing about what it runs: only its process and its lease tell what it may still hold. */
 export const joinsWithoutReport = ({ running, resumed }: Pick<JoinWorkerCommand, "running" | "resumed">): boolean =>
   running === null && resumed === undefined;

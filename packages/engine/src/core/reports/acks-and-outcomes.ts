@@ -15,7 +15,7 @@ import { releaseAttempt } from "../delivery/held-attempts.ts";
 import { attemptNotHeld, sendStop } from "../delivery/session-messages.ts";
 import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
 import { type ConnectedWorker, isSameAttempt, unstoppedKey } from "../fleet/connected-worker.ts";
-import { announcesLeaving, knowsFences } from "../fleet/worker-abilities.ts";
+import { announcesLeaving, knowsFences, refusesRunningTasks } from "../fleet/worker-abilities.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
 import { nodeForWorker } from "../nodes/worker-manifests.ts";
@@ -153,7 +153,7 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   if (!("task" in found)) return found;
   const { run } = found;
   const progress = new RunProgress(work, run);
-  const task = withResultDetails(found.task, report, work.now);
+  const task = withResultDetails(countRepeatedRun(work, found), report, work.now);
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
   const node = work.nodeOf(run, task);
@@ -171,6 +171,24 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
     completeTask(progress, warned, how, report.result, report.durationMs === null ? {} : { durationMs: report.durationMs });
   }
   return applied;
+}
+
+/**
+ * A worker that has lost the outcome of an attempt produces it again when the dispatch is repeated: it acks the dispatch and does not refuse it
+ * as still running. That run of the handler is an attempt of its own, under the same fence.
+ */
+function countRepeatedRun(work: UnitOfWork, { run, task, connected }: CurrentAttempt): LeasedTask {
+  const attempt = connected.attempts.get(task.id);
+  if (attempt?.isSentAgain !== true || attempt.fence !== task.fence || attempt.isRunningOlder) return task;
+  const acks = work.fleetChanges.filter((change) => change.type === "ack" && isSameAttempt(change, attempt));
+  const isAcked = attempt.acked || acks.length > 0;
+  // By its first report a worker may show its dialect in this very turn.
+  const described = work.fleetChanges.findLast((change) => change.type === "describe" && change.worker === connected.worker);
+  const about = described?.type === "describe" ? described.about : connected.about;
+  if (!isAcked || acks.some((ack) => "isRunningOlder" in ack) || !refusesRunningTasks(about)) return task;
+  const again = { ...task, attempt: task.attempt + 1 };
+  work.recordTaskFact(run, "task.repeated", again, { attempt: again.attempt });
+  return again;
 }
 
 /** The node by the manifest of the worker that ran it. Hot: workers rarely have different ones. */
@@ -223,9 +241,11 @@ export function handleError(work: UnitOfWork, report: ReportErrorCommand): Answe
       takeBackAttempt(work, found.run, isLeaving ? withoutDelivery(task) : task, error, { handler: "ended" });
       return applied;
     }
-    default:
-      releaseAttempt(work, task, null);
-      failAttempt(new RunProgress(work, found.run), task, error, null);
+    default: {
+      const ended = countRepeatedRun(work, found);
+      releaseAttempt(work, ended, null);
+      failAttempt(new RunProgress(work, found.run), ended, error, null);
       return applied;
+    }
   }
 }

@@ -98,13 +98,14 @@ export class LedgerBalances extends Checker {
 
 function countFacts(facts: readonly ObservedFact[]): Record<SummedFigure, number> {
   const grants = facts.filter(({ type }) => type === "task.granted");
+  const reruns = facts.filter(({ type }) => type === "task.repeated").length;
   const given = new Set(grants.map(({ data }) => data["task"]));
   const ended = new Set(facts.flatMap(({ type, data }) => (endStatusOf(type) === null ? [] : [data["task"]])));
   return {
     accepted: given.size,
     finished: [...given].filter((task) => ended.has(task)).length,
-    attempts: grants.length,
-    repeated: grants.filter(({ data }) => data["isRedelivery"] !== true).length - given.size,
+    attempts: grants.length + reruns,
+    repeated: grants.filter(({ data }) => data["isRedelivery"] !== true).length - given.size + reruns,
     refusedLate: facts.filter(({ type }) => type === "task.refused").length,
   };
 }
