@@ -341,4 +341,26 @@ describe("the handlers' thread, seen from the link", () => {
     expect([...host.referencedResources]).toEqual(["file"]);
     expect(log.filter((line) => line.startsWith("removed"))).toEqual(["removed session evicted", "removed model lost"]);
   });
+
+  it("[W203] the thread runner keeps what packages report while they are loaded, up to a limit, until there is somebody to report it to", async () => {
+    const reported: string[] = [];
+    let listener: HandlerThreadListener | undefined;
+    const runner = new ThreadRunner({
+      environment: { now: () => 0, after: () => () => {}, defer: () => {} },
+      spawnThread: (given) => {
+        listener = given;
+        return { sendMessages: () => {}, terminate: async () => {}, heapPct: async () => null };
+      },
+    });
+    const loaded = runner.startThread();
+    for (let n = 0; n < 150; n++) listener?.messagesReceived([{ type: "report", message: "printed", cause: String(n) }]);
+    listener?.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    await loaded;
+
+    runner.setListener({ problemReported: ({ cause }: { cause: unknown }) => reported.push(String(cause)) } as never);
+    listener?.messagesReceived([{ type: "report", message: "printed", cause: "later" }]);
+
+    expect(reported.slice(0, 2)).toEqual(["0", "1"]);
+    expect(reported.slice(99)).toEqual(["99", "later"]);
+  });
 });
