@@ -23,7 +23,7 @@ it("[O32] the workers of a tenant get the tenant's own heartbeat, lease and wind
   expect(plain.payload).toMatchObject({ heartbeat_interval_ms: 5_000, lease_ms: 30_000, send_window: 64, recv_window: 33 });
 });
 
-it("[O36] /metrics needs a token with the grant admin, and is open to all only with --dev", async () => {
+it("[O36] /metrics needs a token with the grant metrics or admin, and is open to all only with --dev", async () => {
   const folder = makeTemporaryFolder();
   const file = joinPath(folder, "token");
   const secret = "a-long-enough-secret-1";
@@ -32,7 +32,7 @@ it("[O36] /metrics needs a token with the grant admin, and is open to all only w
   const place = ["--listen", "127.0.0.1:0", "--data-dir", joinPath(folder, "data"), "--log-level", "warn"];
   const plain = joinPath(folder, "plain");
   writeFileSync(plain, "another-long-secret-2");
-  const strict = spawnAstra(["scheduler", ...place, "--token", `ops:admin=@${file}`, "--token", `fleet=@${plain}`]);
+  const strict = spawnAstra(["scheduler", ...place, "--token", `ops:metrics=@${file}`, "--token", `fleet=@${plain}`]);
   const http = String((await strict.ready())["http"]);
   const ask = (at: string, token?: string) =>
     fetch(`${at}/metrics`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });

@@ -57,7 +57,7 @@ export const settingTable = {
   dev: toggle(`accept the token "dev-token"; only on loopback`),
   token: {
     valueName: "NAME=@FILE",
-    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+read+edit+operate+admin=@FILE, or roles like workflow.viewer, for some things only (by default all but admin, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
+    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+read+edit+operate+admin+metrics=@FILE, or roles like workflow.viewer, for some things only (by default all but admin and metrics, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
     default: [] as readonly TokenSetting[],
     isList: true,
     read: readToken,

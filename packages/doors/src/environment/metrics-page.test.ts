@@ -61,7 +61,10 @@ function openScrape() {
   const meters = createSessionMetrics(metrics, engine.client);
   const calls = new RestApi({
     engineClient: engine.client,
-    authenticate: sampleTokens,
+    authenticate: (token, worker) => {
+      const grants = ({ "scrape-token": ["metrics"], "admin-token": ["view", "admin"] } as const)[token as "scrape-token"];
+      return grants === undefined ? sampleTokens(token, worker) : { tenant: "third", user: "x", grants };
+    },
     environment,
     metrics,
     reader: guarded,
@@ -70,18 +73,14 @@ function openScrape() {
     unready: () => null,
     gauge: () => sampleGauge({ saturated: { default: 1 } }),
   });
-  const scrape = async () => {
-    const { status, body } = await calls.handle("getMetrics", {
-      token: "secret-a",
-      params: {},
-      query: {},
-      headers: {},
-      body: null,
-    });
+  const call = (name: "getMetrics" | "listWorkers" | "listRuns" | "listAudit", token: string) =>
+    calls.handle(name, { token, params: {}, query: {}, headers: {}, body: null });
+  const scrape = async (token = "secret-a") => {
+    const { status, body } = await call("getMetrics", token);
     expect(status).toBe(200);
     return body;
   };
-  return { engine, meters, environment, reader, scrape, setAway: (to: boolean) => (isAway = to) };
+  return { engine, meters, environment, reader, call, scrape, setAway: (to: boolean) => (isAway = to) };
 }
 
 describe("what /metrics shows", () => {
@@ -136,6 +135,24 @@ describe("what /metrics shows", () => {
       'pkg_ops_total{tenant="t",op="install",status="failed"} 1',
     ])
       expect(text.split("\n")).toContain(line);
+  });
+
+  it("[O36] a token with the grant metrics alone sees the metrics of every tenant and is refused everything else", async () => {
+    const { call, scrape } = openScrape();
+
+    const text = await scrape("scrape-token");
+
+    expect(text).toContain('workers{tenant="default"');
+    expect(text).toContain("engine_turns");
+    for (const route of ["listWorkers", "listRuns", "listAudit"] as const)
+      expect([route, (await call(route, "scrape-token")).status]).toEqual([route, 403]);
+  });
+
+  it("[O36] an admin sees the series of the own tenant in GET /metrics and nothing about the others or the process", async () => {
+    const lines = (await openScrape().scrape("admin-token")).split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+
+    expect(lines).toContain('workers{tenant="third",state="lost"} 1');
+    expect(lines.filter((line) => !line.includes('tenant="third"'))).toEqual([]);
   });
 
   it("[A27] GET /metrics counts the workers of each state and the queue depth for every tenant, including zeros", async () => {

@@ -78,9 +78,13 @@ export class MetricFamily {
     this.series.clear();
   }
 
-  render(): string {
-    const { name, kind, help } = this.definition;
-    const lines = [...this.series.values()].map((series) => this.renderSeries(series));
+  /** With a tenant only its own series; a family that is not about tenants has none. */
+  render(tenant?: string): string {
+    const { name, kind, help, labels } = this.definition;
+    const tenantAt = labels.indexOf("tenant");
+    if (tenant !== undefined && tenantAt < 0) return "";
+    const shown = [...this.series.values()].filter((series) => tenant === undefined || series.labels[tenantAt] === tenant);
+    const lines = shown.map((series) => this.renderSeries(series));
     return formatMetricHeader(name, kind, help) + lines.join("");
   }
 
@@ -138,9 +142,9 @@ export class MetricsRegistry {
   }
 
   /** Families without a number yet show their name and kind, so that a scrape lists all there are. */
-  render(): string {
+  render(tenant?: string): string {
     for (const collect of this.#collectors) collect();
-    return [...this.#families.values()].map((family) => family.render()).join("");
+    return [...this.#families.values()].map((family) => family.render(tenant)).join("");
   }
 }
 

@@ -91,7 +91,9 @@ export class RestApi {
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
     const identity = isToken ? (authenticate(token, null) ?? this.#services.users.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-    const isGranted = grant === undefined || identity.grants.includes(grant);
+    // An admin sees the metrics of the own tenant.
+    const isGranted =
+      grant === undefined || identity.grants.includes(grant) || (grant === "metrics" && identity.grants.includes("admin"));
     return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
   }
 

@@ -3,7 +3,7 @@
 import type { Permission, UserRole } from "@astraflow/protocol";
 
 export const tenantGrants: readonly Permission[] = ["worker", "view", "read", "edit", "operate"];
-export const allGrants: readonly Permission[] = [...tenantGrants, "admin"];
+export const allGrants: readonly Permission[] = [...tenantGrants, "admin", "metrics"];
 
 /** What each role may do. Nobody opens a worker's session by a role. */
 const grantsByRole: Readonly<Record<UserRole, readonly Permission[]>> = {

@@ -28,9 +28,14 @@ export function systemHandlers(options: SystemRoutesOptions) {
       if (why === null) return { body: { ok: true } };
       return { status: 503, body: { ok: false, error: why.code, message: why.reason } };
     },
-    async getMetrics() {
+    async getMetrics({ identity }) {
       await refresh();
-      return { body: metrics.render(), media: "text/plain; version=0.0.4; charset=utf-8" };
+      // Without a token it is open, and shows everything.
+      const isOfOneTenant = identity.grants.includes("admin") && !identity.grants.includes("metrics");
+      return {
+        body: isOfOneTenant ? metrics.render(identity.tenant) : metrics.render(),
+        media: "text/plain; version=0.0.4; charset=utf-8",
+      };
     },
   } satisfies RouteHandlers;
 }

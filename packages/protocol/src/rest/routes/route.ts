@@ -34,9 +34,10 @@ export interface Route {
 
 /**
  * What a caller may do. `view`: see runs and workers. `read`: see workflows, packages and resources. `edit`: change them and start runs.
- * `operate`: control workers. `admin`: see and change everything of the tenant. `worker`: open sessions.
+ * `operate`: control workers. `admin`: see and change everything of the tenant. `worker`: open sessions. `metrics`: the metrics of all
+ * tenants, and nothing else.
  */
-export type Permission = "worker" | "view" | "read" | "edit" | "operate" | "admin";
+export type Permission = "worker" | "view" | "read" | "edit" | "operate" | "admin" | "metrics";
 
 export interface QueryParameter {
   readonly schema: TSchema;

@@ -60,8 +60,9 @@ export const systemRoutes = {
     response: HealthSchema,
     faults: ["E.REQUEST.INVALID", "E.INTERNAL", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
   }),
-  getMetrics: route("GET", "/metrics", "admin", {
-    summary: "Metrics in the Prometheus text form.",
+  getMetrics: route("GET", "/metrics", "metrics", {
+    summary:
+      "Metrics in the Prometheus text form. With the grant admin instead of metrics: the series of the caller's tenant only.",
     media: "text/plain; version=0.0.4",
     faults: [...authFaults, "E.REQUEST.INVALID"],
   }),
