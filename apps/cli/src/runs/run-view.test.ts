@@ -118,3 +118,16 @@ describe("the changes of a run", () => {
     expect(describeRunChanges(null, run([node("first", {})]), plan)).toEqual(["run r running"]);
   });
 });
+
+it("[L85] a followed run keeps status and worker of every node on a terminal of 40 columns", () => {
+  const nodes = [
+    node("first", { status: "succeeded", workerName: "w-1", startedAt: "2026-01-01T00:00:00Z" }),
+    node("second", { status: "running", workerName: "w-2", state: { progress: 0.5, message: "half way there" } }),
+  ];
+
+  const lines = renderRun(run(nodes), workflow, { ...options, columns: 40 });
+
+  expect(lines.every((line) => line.length <= 40)).toBe(true);
+  expect(lines[0]).toMatch(/Step .*(succeeded|done).* w-1/);
+  expect(lines[1]).toMatch(/Step .*running.* w-2/);
+});

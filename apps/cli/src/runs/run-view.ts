@@ -2,7 +2,7 @@
 
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
-import { formatTable, truncateLine, truncateStart } from "../output/table.ts";
+import { formatTable, truncate, truncateLine, truncateStart } from "../output/table.ts";
 import { type Colors, stripControlCharacters } from "../output/terminal.ts";
 import { isFinalStatus, statusStyles } from "./run-status.ts";
 import { describeTaskPath, RunTree, type RunTreeRow, taskSlot } from "./run-tree.ts";
@@ -11,6 +11,8 @@ const barCells = 15;
 /** The width of a bar with its percentage: the column keeps it, so that the display does not jump. */
 const progressWidth = barCells + 6;
 const printedWidthMax = 49;
+/** Below this width of the terminal a bar and a detail would push status and worker out of the line. */
+const narrowColumns = 64;
 
 export interface RunViewOptions {
   readonly paint: Colors;
@@ -26,7 +28,8 @@ export interface RunViewOptions {
 export function renderRun(run: Run, workflow: Workflow, options: RunViewOptions): string[] {
   const all = new RunTree(run.runId, run.nodes ?? []).rows(options.plan ?? compilePlan(workflow));
   const { shown, left: hiddenSummary } = selectVisibleRows(all, (options.rows ?? Number.POSITIVE_INFINITY) - 1);
-  const lines = formatTable(shown.map((row) => renderRow(row, options)));
+  const isNarrow = options.columns < narrowColumns;
+  const lines = formatTable(shown.map((row) => (isNarrow ? renderNarrowRow(row, options) : renderRow(row, options))));
   return [...lines, ...hiddenSummary.map((line) => options.paint.dim(line)), formatRunSummary(run, all, options)].map((line) =>
     truncateLine(line, options.columns),
   );
@@ -38,6 +41,14 @@ function renderRow(row: RunTreeRow, options: RunViewOptions): string[] {
   const style = statusStyles[displayStatus(status)];
   const name = `${"  ".repeat(row.depth)}${colors[style.color](style.glyph)}  ${stripControlCharacters(row.label)}`;
   return [name, formatProgress(row, style.word, options), formatAttemptAndWorker(status), formatNodeDetail(row, colors)];
+}
+
+/** Status and worker keep their place: label and worker are cut, bar and detail are left out. */
+function renderNarrowRow({ label, depth, status }: RunTreeRow, { columns }: RunViewOptions): string[] {
+  const { glyph, word } = statusStyles[displayStatus(status)];
+  const worker = truncate(formatAttemptAndWorker(status), Math.floor(columns / 3));
+  const name = `${"  ".repeat(depth)}${glyph} ${stripControlCharacters(label)}`;
+  return [truncate(name, Math.floor(columns / 3)), word.slice(0, Math.floor(columns / 4)), worker];
 }
 
 /**
