@@ -11,7 +11,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 const shownLimits = { chars: 160, nodes: 8 } as const;
 
 /** Nodes that no other waits for, with what they gave; middlewares and nodes inside containers are not among them. */
-export function lastResults(run: Run, workflow: Workflow): RunNodeStatus[] {
+function lastResults(run: Run, workflow: Workflow): RunNodeStatus[] {
   const { nodes } = compilePlan(workflow);
   const last = new Set(nodes.filter(({ host, after }) => host === null && after.length === 0).map(({ ordinal }) => ordinal));
   return (run.nodes ?? []).filter(
