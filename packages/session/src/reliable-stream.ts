@@ -158,6 +158,11 @@ export class ReliableStream<O extends OutgoingItem, I> {
     return acked === "unsent" || id === undefined ? acked : [...sendWindow.handleUnnumberedAck(id), ...acked];
   }
 
+  /** What the peer sends shows that it has this frame: as good as an ack, unless the frame is acked by its number. */
+  markReceived(id: string): readonly O[] {
+    return this.rules.isWindowAcked ? this.sendWindow.handleUnnumberedAck(id) : this.sendWindow.handleNamedAck(id);
+  }
+
   /** Whether a frame with this number was received before, under whatever id. */
   hasSeen(number: number): boolean {
     return this.rules.isNumbered && this.receiveWindow.hasSeen(number);

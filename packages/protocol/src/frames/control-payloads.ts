@@ -153,7 +153,7 @@ export const AckSchema = t.object({
       description: "Bit i: number ack_seq + 1 + i was received. A number up to 53 bits, lowercase hex above.",
     }),
   ),
-  recv_window: t.optional(t.integer(1)),
+  recv_window: t.optional(t.integer(0, "Frames the receiver has room for; 0 counts as 1.")),
 });
 export type AckPayload = Static<typeof AckSchema>;
 

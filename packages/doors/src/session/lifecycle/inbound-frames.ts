@@ -36,7 +36,7 @@ import { changeDialect } from "./dialect-change.ts";
 import { publishHeartbeat } from "./heartbeat-events.ts";
 import type { Session } from "./session.ts";
 import type { SessionContext } from "./session-context.ts";
-import { postDescription } from "./session-join.ts";
+import { postDescription, postDialectChange } from "./session-join.ts";
 import { handleRegister } from "./worker-description.ts";
 
 /** Of a reason that a worker gives. */
@@ -202,10 +202,11 @@ export class InboundFrames {
   /** The first numbered work frame shows what a worker with protocol 1 is; the row of the worker remembers it. */
   #decideDialect(envelope: Envelope): void {
     const dialect = dialectOfNumber(envelope);
-    if (dialect === null) return;
+    // Where control frames take numbers too, those of work frames have gaps that nothing fills.
+    if (dialect === null || (dialect === "basic" && this.#session.identity.isHandshakeNumbered)) return;
     changeDialect(this.#session, dialect);
     // Before the join is stored there is nothing to change: then the description follows it.
-    if (this.#session.phase === "live") postDescription(this.#session, noTag);
+    if (this.#session.phase === "live") postDialectChange(this.#session);
   }
 
   /**

@@ -60,6 +60,17 @@ export class OutboundFrames {
   handleAttemptEnd(task: string, fence: number | null): void {
     if (fence === null || this.isAwaitingResources({ task, fence })) this.#awaitingResources.delete(task);
     if (fence !== null) this.#repeatedDispatches.delete(attemptKey({ task, fence }));
+    const { dialect } = this.#writer;
+    if (this.#unackedDispatches.size > 0 && dialect !== "v2" && dialect !== "basic") this.#markReceived(task);
+  }
+
+  /** A report shows that the dispatch has arrived: sent again, without a number that the worker knows, it would run once more. */
+  #markReceived(task: string): void {
+    const ids: string[] = [];
+    this.#stream.forEachUnacked(({ send, id }) => {
+      if (send.type === "dispatch" && send.dispatch.task === task) ids.push(id);
+    });
+    for (const id of ids) for (const { send } of this.#stream.markReceived(id)) this.handleAcked(send);
   }
 
   /** False when no frame of this dialect can hold it. */
@@ -159,7 +170,8 @@ export class OutboundFrames {
   resend(connection: SessionConnection, frames: readonly SentFrame<OutboundItem>[]): void {
     for (const sent of frames) {
       connection.send(this.#encode(sent));
-      if (!dialectRules[this.#writer.dialect].isNumbered) this.#noteRepeated(sent);
+      // An undecided worker may be of the first generation, which does not recognise the number.
+      if (sent.number === undefined || !dialectRules[this.#writer.dialect].isWindowAcked) this.#noteRepeated(sent);
     }
   }
 
@@ -167,7 +179,7 @@ export class OutboundFrames {
     for (const { send } of items) if (send.type === "dispatch") this.#repeatedDispatches.add(attemptKey(send.dispatch));
   }
 
-  /** Whether its dispatch was sent more than once without a number: the worker may run the first and refuse the repeat. */
+  /** Whether its dispatch was sent more than once without a number the worker knows: it may run the first and refuse the repeat. */
   isRepeated(attempt: AttemptRef): boolean {
     return this.#repeatedDispatches.has(attemptKey(attempt));
   }

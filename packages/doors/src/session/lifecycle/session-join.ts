@@ -100,7 +100,7 @@ function completeJoin(session: Session, connection: SessionConnection, body: Joi
   rememberDialect(session, body);
   const { dialect } = session.identity;
   session.log("info", "session.open", { epoch: body.epoch, dialect, features: [...registration.features] });
-  if (join.dialect !== dialect) postDescription(session, noTag);
+  if (join.dialect !== dialect) postDialectChange(session);
   reconcileResources(session);
   connection.replayBuffered();
 }
@@ -202,13 +202,20 @@ function reportLost(session: Session, present: ReadonlySet<string>, missing: rea
     session.notify({ type: "resource.removed", ...session.sender, resource, reason: "lost", seenAt });
 }
 
+export const postDialectChange = (session: Session): void =>
+  postDescription(session, noTag, session.registration.buildDialectChange(session.identity, session.origin));
+
 /** The frame is acknowledged once the engine has stored the description. */
-export function postDescription(session: Session, tag: DeliveryTag): void {
+export function postDescription(
+  session: Session,
+  tag: DeliveryTag,
+  command = session.registration.buildDescribe(session.identity, session.origin),
+): void {
   if (session.hasTooManyUnanswered("descriptions")) return;
   const why = session.registration.sizeFault(session.identity);
   if (why !== null) return session.reset(why);
   session.countUnanswered(tag, 1);
-  session.post(session.registration.buildDescribe(session.identity, session.origin), (_body, refusal) => {
+  session.post(command, (_body, refusal) => {
     session.countUnanswered(tag, -1);
     if (session.isEnded) return;
     if (refusal === null) return session.stream.settle(tag);

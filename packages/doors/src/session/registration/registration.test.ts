@@ -16,6 +16,7 @@ const bound: HandshakeIdentity = {
   authenticated: { tenant: "default", user: "ann", credential: "ann", thumbprint: null },
   freshBootId: null,
   isProcessUnknown: true,
+  isHandshakeNumbered: false,
 };
 const speaker = { tenant: "default", worker: "default/w-1", session: "s-1", dialect: "v2" } as const;
 const heavy = { readme: "y".repeat(4 * 1024 * 1024) };

@@ -115,14 +115,20 @@ export class Registration {
     return { type: "worker.describe", tenant, worker, session, ...this.descriptionFields(identity) };
   }
 
-  /** True when the packages of a heartbeat differ from those known. */
+  /** Only the dialect has changed: what was installed since the last list stays known. */
+  buildDialectChange(identity: HandshakeIdentity, origin: CommandOrigin): DescribeWorkerCommand {
+    return { ...this.buildDescribe(identity, origin), keepsPackages: true };
+  }
+
+  /** True when the packages of a heartbeat differ from those known, or are the first that this session lists. */
   updateInstalled(installed: HeartbeatPackages): boolean {
+    const { isListed } = this;
     const before = JSON.stringify(this.currentPackages());
     // A heartbeat carries no manifests: what the worker announced before still holds.
     const announced = this.currentListing.packages;
     const known = new Map(announced.map((one) => [packageKey(one), one.manifest]));
     this.heartbeatPackages = toPackageRefs(installed, known);
-    return JSON.stringify(this.currentPackages()) !== before;
+    return !isListed || JSON.stringify(this.currentPackages()) !== before;
   }
 
   /** A newer catalogue replaces everything reported before it. */
@@ -138,8 +144,12 @@ export class Registration {
   }
 
   private descriptionFields(identity: HandshakeIdentity): Pick<JoinWorkerCommand, "about" | "keepsPackages"> {
-    const isListed = (this.catalog ?? this.registeredListing ?? this.heartbeatPackages) !== null;
-    return { about: this.buildDescription(identity), ...(!isListed && { keepsPackages: true }) };
+    return { about: this.buildDescription(identity), ...(!this.isListed && { keepsPackages: true }) };
+  }
+
+  /** Whether this session has listed packages; otherwise those of an earlier one still count. */
+  private get isListed(): boolean {
+    return (this.catalog ?? this.registeredListing ?? this.heartbeatPackages) !== null;
   }
 
   private buildDescription({ displayInfo, dialect }: HandshakeIdentity): WorkerDescription {

@@ -22,6 +22,8 @@ export interface HandshakeIdentity {
   readonly freshBootId: string | null;
   /** Nothing in the handshake tells a new process from the one before. */
   readonly isProcessUnknown: boolean;
+  /** The worker numbers control frames too. */
+  readonly isHandshakeNumbered: boolean;
 }
 
 export function authenticateHandshake(
@@ -62,5 +64,6 @@ export function authenticateHandshake(
     authenticated,
     freshBootId: isNewProcess ? context.environment.ids.next() : null,
     isProcessUnknown,
+    isHandshakeNumbered: first.seq !== undefined,
   };
 }

@@ -155,6 +155,84 @@ describe("a worker built from the specification alone", () => {
     expect((await engine.nextCommand("worker.describe")).about).toMatchObject({ slots: 4, dialect: "basic" });
   });
 
+  it("[D138] an ack with a window of 0 is taken like one with a window of one", async () => {
+    const { engine } = fixture;
+    const { worker, session } = await open();
+    engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 8));
+    await worker.nextFrame("biz.exec.dispatch");
+
+    worker.sendFrame("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 0 });
+
+    expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
+    expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ id: "r.1#8", seq: 1 });
+  });
+
+  it("[D138] an undecided worker that reports a result without an ack gets its next task, and the finished one is not sent again", async () => {
+    const { engine, environment } = fixture;
+    const { worker, session } = await open();
+    engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "r.1", 8));
+    await worker.nextFrame("biz.exec.dispatch");
+
+    worker.sendFrame("biz.exec.result", result("r.0"), ackRequested);
+
+    expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ id: "r.1#8", seq: 1 });
+    environment.advance(7_000);
+    expect(await worker.nextFrame("biz.exec.dispatch")).toMatchObject({ id: "r.1#8", seq: 1 });
+    await worker.untilProcessed();
+    expect(worker.frames.filter(({ id }) => id === "r.0#7")).toHaveLength(1);
+  });
+
+  it("[D138] the engine learns that an undecided worker refuses the key of a dispatch that was sent to it twice", async () => {
+    const { engine, environment } = fixture;
+    const { worker, session } = await open();
+    engine.emitEffects(sampleDispatch(session, "r.0", 7));
+    await worker.nextFrame("biz.exec.dispatch");
+    environment.advance(7_000);
+    await worker.nextFrame("biz.exec.dispatch");
+
+    const refusal = { code: "E.CMD.CONCURRENCY_VIOLATION", message: "held" };
+    worker.sendFrame("biz.exec.error", refusal, { corr: "r.0#7", session_seq: 1, ...ackRequested });
+
+    expect(await engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 7, isRepeated: true });
+  });
+
+  it("[D138] a worker that numbers its control frames too stays undecided: the gaps in the numbers of its work frames hold nothing up", async () => {
+    const { engine } = fixture;
+    const worker = await fixture.connectWorker({ dialect: "basic" });
+    worker.sendFrame("control.handshake", handshake, { seq: 0, ...ackRequested });
+    worker.sendFrame("control.register", register, { seq: 1, ...ackRequested });
+    await worker.nextFrame("control.session.accept");
+
+    const id = worker.sendFrame("biz.exec.result", result("r.0"), { seq: 2, ...ackRequested });
+
+    expect(await engine.nextCommand("task.result")).toMatchObject({ task: "r.0", status: "succeeded" });
+    await worker.untilProcessed();
+    expect(worker.frames.at(-1)).toMatchObject({ type: "control.ack", payload: { ok: true, for: id } });
+  });
+
+  it("[D138] an empty list in the first heartbeat of a worker that registered none replaces the packages that were known", async () => {
+    const { engine } = fixture;
+    const { worker } = await open();
+    expect(await engine.nextCommand("worker.join")).toMatchObject({ keepsPackages: true });
+
+    worker.sendFrame("control.heartbeat", { healthy: true, packages: { installed: [] } });
+
+    const described = await engine.nextCommand("worker.describe");
+    expect(described.about.packages).toEqual([]);
+    expect(described).not.toHaveProperty("keepsPackages");
+  });
+
+  it("[D138] a worker that shows its dialect keeps the packages that became known since its register", async () => {
+    const { engine } = fixture;
+    const { worker } = await open();
+    worker.sendFrame("control.register", { ...register, packages: [] }, ackRequested);
+    expect(await engine.nextCommand("worker.describe")).not.toHaveProperty("keepsPackages");
+
+    worker.sendWorkFrame("ext.vendor.demo.ready", {});
+
+    expect(await engine.nextCommand("worker.describe")).toMatchObject({ keepsPackages: true, about: { dialect: "basic" } });
+  });
+
   it("[D138] the host of a chain gets its chain index as null, as the specification writes it", async () => {
     const { engine } = fixture;
     const { worker, session } = await open();
