@@ -72,7 +72,9 @@ describe("payloads", () => {
   it.each(samples.filter(({ dialect }) => dialect === "first"))(
     "[C5] a first-generation payload of $type is refused when it has an unknown key",
     ({ dialect, type, payload }) => {
-      expect(faultMessageOf(dialect, type, { ...payload, more: 1 })).toBe("E.FRAME.INVALID payload.more is not a known field");
+      expect(faultMessageOf(dialect, type, { ...payload, unforeseen: 1 })).toBe(
+        "E.FRAME.INVALID payload.unforeseen is not a known field",
+      );
     },
   );
 

@@ -17,7 +17,6 @@ export const sessionLimits = {
   unauthenticatedGraceMs: 1_000,
   /** From the handshake's ack to the register. */
   registerTimeoutMs: 15_000,
-  /** How long a register that names no inventory waits for catalogue and inventory. */
   /** Handshakes and resumes accepted in a second; the others wait, in order. */
   handshakesPerSecondMax: 200,
   /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
