@@ -24,7 +24,7 @@ describe("astra run", () => {
     ]);
 
     expect(end).toMatchObject({ code: 0 });
-    expect(end.stdout).toMatch(/^[0-9a-f-]{36} succeeded\n$/);
+    expect(end.stdout).toMatch(/^[0-9a-f-]{36} succeeded\nresult of A moment: \{"text":"DLROW OLLEH".*\}\n$/);
     expect(end.stderr).toMatch(/succeeded · w-1/);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves are what a pipe must not get
     expect(end.stderr + end.stdout).not.toMatch(/\u001b/);
