@@ -51,7 +51,8 @@ describe("astra run", () => {
     const first = await startScheduler();
     await startWorker(first.ws);
     const following = spawnAstra(["run", "-", "--url", first.http], {}, JSON.stringify(sleepingWorkflow(1_500)));
-    await pollUntil("the run to be there", async () => (await new SchedulerApi(first.http).listRuns()).length === 1);
+    // It follows the run: killed before that, the scheduler would be asked again in another way.
+    await pollUntil("the CLI to follow the run", async () => following.stderr().includes("running"));
 
     first.process.kill("SIGKILL");
     await pollUntil("the CLI to notice", async () => following.stderr().includes("reconnecting, no event is lost"));
