@@ -154,6 +154,7 @@ Ack = TypedDict("Ack", {
     "ack_seq": NotRequired[int],
     # Bit i: number ack_seq + 1 + i was received. A number up to 53 bits, lowercase hex above.
     "ack_bitmap": NotRequired[Union[int, str]],
+    # Frames the receiver has room for; 0 counts as 1.
     "recv_window": NotRequired[int],
 })
 
