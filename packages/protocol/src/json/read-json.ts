@@ -40,7 +40,7 @@ export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits
 }
 
 /** Escapes, keys and exponents that `readJson` may refuse and that a scan alone does not judge. */
-const suspiciousText = /"(?:__proto__|constructor|prototype)":|\\u0000|\\ud[89a-f]|e[+]?[0-9]{3}/i;
+const suspiciousText = /"(?:__proto__|constructor|prototype)":|\\u0000|\\ud[89a-f]|[:,[]-?[0-9][0-9.]*e\+?[0-9]{3}/i;
 
 /** What `readJson` would refuse in a text that `JSON.stringify` wrote, or null; parses only what looks suspicious. */
 export function checkWrittenJson(text: string, bounds: JsonLimits = limits.json.frame): Fault | null {

@@ -44,7 +44,8 @@ export class HandlerExecutor {
   readonly #ports: HandlerExecutorPorts;
   readonly #settings: HandlerExecutorSettings;
   readonly #outcomeContext: OutcomeContext;
-  readonly #calls = new WeakMap<LocalAttempt, HandlerCall>();
+  /** Calls whose handlers have not returned. */
+  readonly #calls = new Map<LocalAttempt, HandlerCall>();
 
   constructor(ports: HandlerExecutorPorts, settings: HandlerExecutorSettings) {
     const { resources } = settings;
@@ -191,6 +192,7 @@ export class HandlerExecutor {
   }
 
   #cleanUp(attempt: LocalAttempt, context: AttemptContext): void {
+    this.#calls.delete(attempt);
     context.killChildProcesses();
     for (const { id } of context.leased) this.#settings.resources.release(id);
     this.#ports.handlerReturned(attempt);
