@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkFolders } from "../../scripts/checks/folders.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { checkFolders } from "../../../scripts/checks/folders.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 /** Two packages without any problem: `runs` imports `tasks`, and the entry point imports both. */
 const validFiles = {

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readText, repositoryRoot } from "../../scripts/repository-files.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { readText, repositoryRoot } from "../../../scripts/repository-files.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 /** Names of the rules that the real linter, with our configuration, finds broken in one file. */
 function lint(source: string, file = "packages/a/src/a.ts"): string[] {

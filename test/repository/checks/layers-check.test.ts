@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkLayers } from "../../scripts/checks/layers.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { checkLayers } from "../../../scripts/checks/layers.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 const manifest = (name: string, more: Record<string, unknown> = {}) => JSON.stringify({ name: `@astraflow/${name}`, ...more });
 const dependencies = (...names: string[]) => Object.fromEntries(names.map((name) => [name, "0.1.0"]));

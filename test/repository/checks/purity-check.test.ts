@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkPurity } from "../../scripts/checks/purity.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { checkPurity } from "../../../scripts/checks/purity.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 /** What the check reports on one file; the sentence without its place. */
 const checkSource = (source: string, file = "packages/engine/src/core/a.ts") =>

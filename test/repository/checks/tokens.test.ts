@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { computedPart, tokenize } from "../../scripts/checks/tokens.ts";
+import { computedPart, tokenize } from "../../../scripts/checks/tokens.ts";
 
 const tokenTexts = (source: string) =>
   tokenize(source)

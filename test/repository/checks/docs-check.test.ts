@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { findUnreportedTitles } from "../../scripts/checks/cited-titles.ts";
-import { checkDocs } from "../../scripts/checks/docs.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { findUnreportedTitles } from "../../../scripts/checks/cited-titles.ts";
+import { checkDocs } from "../../../scripts/checks/docs.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 const spec = `# Spec
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkSilentFailures } from "../../scripts/checks/silent-failures.ts";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { checkSilentFailures } from "../../../scripts/checks/silent-failures.ts";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 const checkSource = (source: string) => checkSilentFailures(writeTemporaryTree({ "packages/a/src/a.ts": source }));
 

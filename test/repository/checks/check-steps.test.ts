@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { listSteps, runSteps } from "../../scripts/check-steps.mjs";
-import { writeTemporaryTree } from "./temporary-tree.ts";
+import { listSteps, runSteps } from "../../../scripts/check-steps.mjs";
+import { writeTemporaryTree } from "../temporary-tree.ts";
 
 const stepContext = { root: process.cwd(), node: process.execPath, env: process.env };
 
