@@ -99,6 +99,7 @@ export type {
   ResultBatchPayload,
   ResultPayload,
 } from "./frames/work-payloads.ts";
+export { findJsonSyntaxError } from "./json/json-syntax.ts";
 export { isRecord, type JsonObject, type JsonValue, omitUndefined } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { checkWrittenJson, readJson } from "./json/read-json.ts";

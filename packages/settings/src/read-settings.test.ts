@@ -20,7 +20,6 @@ const grammar: SettingGrammar = {
   fileKey: (key) => key,
   normalizeKey: (key) => key,
   unreadKeys: ["tenants"],
-  parseFile: (text) => JSON.parse(text),
   fileValues: "text",
   sentences: {
     unknownFlag: (flag, hint) => `no flag ${flag}${hint}`,

@@ -1,6 +1,6 @@
 // Reads all settings of a table: a flag wins over the environment, that over the file, that over the default. Collects all problems.
 
-import { didYouMean } from "@astraflow/protocol";
+import { didYouMean, errorMessage, Fault, isRecord, limits, readJson } from "@astraflow/protocol";
 import {
   flagsOf,
   type SettingGrammar,
@@ -206,16 +206,26 @@ class SettingsReader {
   }
 
   #parseFile(file: string, sources: SettingSources): object {
-    const { sentences, parseFile } = this.#grammar;
+    const { sentences } = this.#grammar;
+    let text: string;
     try {
-      const value = parseFile(sources.readFile(file));
-      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-      this.problems.push(sentences.notAnObject(file));
+      text = sources.readFile(file);
     } catch (cause) {
-      this.problems.push(sentences.unreadableFile(file, cause instanceof Error ? cause.message : String(cause)));
+      this.problems.push(sentences.unreadableFile(file, errorMessage(cause)));
+      return {};
     }
+    const value = readJson(text, { ...limits.json.manifest, subject: "it" });
+    if (value instanceof Fault) this.problems.push(sentences.unreadableFile(file, describeJsonFault(value, file)));
+    else if (isRecord(value)) return value;
+    else this.problems.push(sentences.notAnObject(file));
     return {};
   }
+}
+
+/** Without the line itself: the file may hold secrets. */
+function describeJsonFault({ message, details = {} }: Fault, file: string): string {
+  const { line, column, problem } = details;
+  return line === undefined ? message : `it is not JSON at ${file}:${String(line)}:${String(column)}: ${String(problem)}`;
 }
 
 /** Null where it is not one text, number or boolean, or a list of them where a list may be. */

@@ -70,8 +70,6 @@ export interface SettingGrammar extends VariableGrammar {
   normalizeKey(key: string): string;
   /** Keys of the file that are handed on unread. */
   readonly unreadKeys: readonly string[];
-  /** Throws, or gives something else than an object, where the text cannot be used. */
-  parseFile(text: string): unknown;
   /** text: a value of the file becomes a text, or a list of texts where the row is a list. json: readers get it as it is. */
   readonly fileValues: "text" | "json";
   readonly sentences: SettingSentences;

@@ -29,12 +29,35 @@ it("[L6] a file for astra run contains a workflow or a whole run request", () =>
   });
 });
 
+it("[L910] a file that is not JSON is refused with file, line and column, the line itself and a mark below the place", () => {
+  const broken = `{\n  "schemaVersion": "2025-10",\n  "nodes": [\n    {"id": "a" "type": "demo.text"}\n  ]\n}`;
+  const refusalOf = (text: string) => {
+    try {
+      return parseRunRequest(text, "flow.json");
+    } catch (failure) {
+      return (failure as CliFailure).body;
+    }
+  };
+
+  expect(refusalOf(broken)).toEqual({
+    error: "E.REQUEST.INVALID",
+    message: 'flow.json:4:16 is not JSON: expected "," or "}"\n      {"id": "a" "type": "demo.text"}\n                 ^',
+    details: { file: "flow.json", line: 4, column: 16 },
+  });
+  expect(refusalOf("")).toMatchObject({ message: "flow.json:1:1 is not JSON: the text is empty" });
+  const long = refusalOf(`{"a": "${"x".repeat(300)}" "\u001b[31m${"y".repeat(300)}": 1}`) as { message: string };
+  const [, line = "", mark = ""] = long.message.split("\n");
+  expect(long.message).not.toContain("\u001b");
+  expect(Math.max(line.length, mark.length)).toBeLessThan(80);
+  expect(line.slice(mark.length - 2)).toMatch(/^ " /);
+});
+
 it("[L6] astra run refuses a workflow that cannot run, with its problems, before it is sent", () => {
   const edges = [
     { id: "e", source: { node: nodeId, port: "x" }, target: { node: "33333333-3333-4333-8333-333333333333", port: "y" } },
   ];
 
-  expect(() => parseRunRequest("{", "flow.json")).toThrow(/flow\.json is not JSON/);
+  expect(() => parseRunRequest("{", "flow.json")).toThrow(/flow\.json:1:2 is not JSON/);
   expect(() => parseRunRequest(`{"nodes": 1}`, "flow.json")).toThrow(/flow\.json: /);
   expect(() => parseRunRequest(JSON.stringify(workflow(edges)), "flow.json")).toThrow(
     /flow\.json cannot run: 1 problem in its graph/,

@@ -94,7 +94,9 @@ describe("the scheduler's settings", () => {
     expect(reported).toHaveLength(3);
     expect(reported[0]).toContain("--dev is given twice");
     expect(reported[1]).toContain("--data-dir needs a value (--data-dir DIR)");
-    expect(reported[2]).toContain("The configuration file c.json cannot be read as JSON");
+    expect(reported[2]).toContain(
+      "The configuration file c.json cannot be read (it is not JSON at c.json:1:2: the text ends here",
+    );
   });
 
   it("[O3] --dev is refused on any address that is not loopback", () => {

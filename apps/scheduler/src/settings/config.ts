@@ -52,7 +52,6 @@ const grammar: SettingGrammar = {
   fileKey: (key) => key,
   normalizeKey: (key) => key,
   unreadKeys: ["tenants"],
-  parseFile: (text) => JSON.parse(text),
   fileValues: "text",
   sentences: {
     unknownFlag: (flag, hint) => `There is no flag ${flag}${hint || "."} See astra scheduler --help.`,
@@ -64,7 +63,7 @@ const grammar: SettingGrammar = {
     unknownVariable: (name, hint) => `There is no setting ${name}${hint || "; unset it."}`,
     unknownKey: (name, hint) => `There is no setting ${name}${hint || "; remove it."}`,
     unreadableFile: (file, reason) =>
-      `The configuration file ${file} cannot be read as JSON (${reason}); correct it or leave --config out.`,
+      `The configuration file ${file} cannot be read (${reason}); correct it or leave --config out.`,
     notAnObject: (file) =>
       `The configuration file ${file} must hold one JSON object with settings by name, like {"logLevel": "warn"}.`,
     keyInFile: (key, file) => `"${key}" in ${file}`,

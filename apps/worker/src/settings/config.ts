@@ -1,7 +1,6 @@
 // From flags, environment and file to one frozen config, or to all problems at once: also settings that are valid one by one but not together,
 // and those that would send secrets over a network unencrypted.
 
-import { Fault, limits, readJson } from "@astraflow/protocol";
 import type { WorkerIdentity } from "@astraflow/runtime";
 import { deepFreeze, isLoopbackHost, readSettings, type SettingGrammar } from "@astraflow/settings";
 import { publicDevToken, type WorkerSettingSources } from "./setting-readers.ts";
@@ -29,10 +28,6 @@ const grammar: SettingGrammar = {
   /** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one key. */
   normalizeKey: (key) => key.toLowerCase().replace(/[-_]/g, ""),
   unreadKeys: [],
-  parseFile(text) {
-    const value = readJson(text, limits.json.manifest);
-    return value instanceof Fault ? null : value;
-  },
   fileValues: "json",
   sentences: {
     unknownFlag: (flag, hint) => `${flag} is not a flag of this command${hint}`,

@@ -16,6 +16,8 @@ export interface JsonLimits {
   readonly numberCharsMax: number;
   readonly tooLarge: FaultCode;
   readonly invalid: FaultCode;
+  /** What messages call the text. */
+  readonly subject: string;
 }
 
 /** Bytes that one frame or body may have, by who sends it. */
@@ -34,8 +36,8 @@ const byteLimits = {
   manifestBytesMax: 1 * MiB,
 } as const;
 
-const frameCodes = { tooLarge: "E.FRAME.TOO_LARGE", invalid: "E.FRAME.INVALID" } as const;
-const requestCodes = { tooLarge: "E.REQUEST.TOO_LARGE", invalid: "E.REQUEST.INVALID" } as const;
+const frameCodes = { tooLarge: "E.FRAME.TOO_LARGE", invalid: "E.FRAME.INVALID", subject: "the message" } as const;
+const requestCodes = { tooLarge: "E.REQUEST.TOO_LARGE", invalid: "E.REQUEST.INVALID", subject: "the body" } as const;
 
 const jsonLimits = {
   unauthenticated: {
@@ -75,6 +77,7 @@ const jsonLimits = {
     numberCharsMax: 128,
     tooLarge: "E.MANIFEST.INVALID",
     invalid: "E.MANIFEST.INVALID",
+    subject: "the file",
   },
 } as const satisfies Record<string, JsonLimits>;
 

@@ -1,6 +1,7 @@
 // Reads JSON from untrusted clients: one linear scan bounds it before anything is built, one walk checks keys and numbers.
 
 import { Fault, fault } from "../faults/fault.ts";
+import { findJsonSyntaxError } from "./json-syntax.ts";
 import type { JsonValue } from "./json-value.ts";
 import { type JsonLimits, limits } from "./limits.ts";
 
@@ -28,8 +29,7 @@ export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits
   try {
     value = JSON.parse(text);
   } catch {
-    // The parser's message quotes the input, which may hold secrets; ours does not.
-    return invalidJsonFault(bounds, "is not JSON");
+    return syntaxFault(text, bounds);
   }
   const walk: ValueWalk = { keys: 0, problem: undefined };
   value = checkAndCleanValue(value, walk);
@@ -67,10 +67,25 @@ function decodeUtf8(bytes: Uint8Array, bounds: JsonLimits): string | Fault {
   }
 }
 
-const tooLargeFault = (bounds: JsonLimits, what: string, max: number) =>
-  fault(bounds.tooLarge, `the message has more than ${max} ${what}`, { limit: max, what });
+export const tooLargeFault = (bounds: JsonLimits, what: string, max: number) =>
+  fault(bounds.tooLarge, `${bounds.subject} has more than ${max} ${what}`, { limit: max, what });
 
-const invalidJsonFault = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `the message ${problem}`);
+export const invalidJsonFault = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `${bounds.subject} ${problem}`);
+
+/** Looking for the mistake in more than this would hold the thread for long. */
+const searchedCharsMax = 1_048_576;
+
+/** The parser's message quotes the input, which may hold secrets; ours does not. */
+function syntaxFault(text: string, bounds: JsonLimits): Fault {
+  const found = findJsonSyntaxError(text, searchedCharsMax);
+  if (!found) return invalidJsonFault(bounds, "is not JSON");
+  const { line, column, problem } = found;
+  return fault(bounds.invalid, `${bounds.subject} is not JSON: line ${line}, column ${column}: ${problem}`, {
+    line,
+    column,
+    problem,
+  });
+}
 
 /** Counts UTF-8 bytes by hand, as this package uses no Node API, and only where the number of UTF-16 units leaves it open. */
 export function exceedsBytes(text: string, bytesMax: number): boolean {

@@ -138,6 +138,18 @@ describe("packages on disk", () => {
       ["a/1", expect.stringMatching(/^manifest\.adapters .*, for example \[\{"name":"main",/)],
       ["b/1", expect.stringMatching(/^manifest must have python, node or both, for example \{/)],
       ["b/1", expect.stringMatching(/^manifest\.nodes\.1\.adapter must name one of the adapters, for example "main"$/)],
+      ["c/1", expect.stringMatching(/^manifest must have nodes, for example \{"nodes":\[\{"type":"acme\.greet",/)],
+    ]);
+  });
+
+  it("[J911] the package loader reports a manifest that is not JSON with file, line and column", async () => {
+    const root = makeRoot();
+    await put(root, "a/1", { "manifest.json": '{\n  "name": "tiny",\n  version: "1.0.0"\n}' });
+
+    const { problems } = await loadPackages(root);
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      `${root}/a/1/manifest.json:3:3 is not JSON: expected the name of a field in double quotes`,
     ]);
   });
 
