@@ -226,7 +226,7 @@ export {
   sessionPath,
 } from "./rest/routes/route-table.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
-export { closestMatch, didYouMean } from "./text/closest-match.ts";
+export { closestMatch, describeMisspelling, didYouMean } from "./text/closest-match.ts";
 export { parseInstant } from "./text/instant.ts";
 export {
   formatHistogram,

@@ -115,6 +115,21 @@ describe("readEdits", () => {
   ])("[G22] readEdits reports '%s'", (words, value) => {
     expect(readEdits(value)).toContain(words);
   });
+
+  it.each([
+    ["edits.0.edge is missing; it has egde, did you mean edge?", { op: "addEdge", egde: {} }],
+    [
+      "each with node and port; it has prot, did you mean port?",
+      { op: "addEdge", edge: { id: "e", source: { node: "a", prot: "x" }, target: { node: "b", port: "y" } } },
+    ],
+    [
+      "each with node and port; it has taregt, did you mean target?",
+      { op: "addEdge", edge: { id: "e", source: { node: "a", port: "x" }, taregt: {} } },
+    ],
+    ["edits.0.vaule is not a field of this edit; did you mean value?", { op: "setMeta", path: "/a", vaule: 1 }],
+  ])("[C910] an edit that misspells a field is refused with both names: %s", (words, edit) => {
+    expect(readEdits([edit])).toContain(words);
+  });
 });
 
 describe("findEditConflicts", () => {

@@ -1,5 +1,6 @@
 // Reads edits from clients: the right fields of the right types, and not too many. Whether they can be made is for applyEdits.
 
+import { describeMisspelling, didYouMean } from "@astraflow/protocol";
 import { isObject } from "../values/binding-path.ts";
 import type { WorkflowEdit } from "./apply-edits.ts";
 
@@ -22,11 +23,19 @@ const checkIds: FieldCheck = (value) =>
   Array.isArray(value) && value.length <= editLimits.orderIdsMax && value.every((item) => checkId(item) === null)
     ? null
     : "must be a list of ids";
+const edgeFields = ["id", "source", "target"];
+const edgeEndFields = ["node", "port"];
 const checkEdge: FieldCheck = (value) => {
-  const isEnd = (end: unknown) => isObject(end) && checkId(end["node"]) === null && checkId(end["port"]) === null;
   if (checkItem(value) !== null) return checkItem(value);
   const edge = value as Record<string, unknown>;
-  return isEnd(edge["source"]) && isEnd(edge["target"]) ? null : "must have a source and a target, each with node and port";
+  const wanted = "must have a source and a target, each with node and port";
+  for (const end of ["source", "target"]) {
+    const found = edge[end];
+    if (!isObject(found)) return `${wanted}${describeMisspelling([end], edge, (field) => edgeFields.includes(field))}`;
+    const wrong = edgeEndFields.filter((field) => checkId(found[field]) !== null);
+    if (wrong.length > 0) return `${wanted}${describeMisspelling(wrong, found, (field) => edgeEndFields.includes(field))}`;
+  }
+  return null;
 };
 const checkGraph: FieldCheck = (value) =>
   isObject(value) &&
@@ -77,13 +86,19 @@ function findEditProblem(edit: unknown): string | null {
   const op = edit["op"];
   if (typeof op !== "string" || !Object.hasOwn(editFields, op)) return `.op must be one of ${Object.keys(editFields).join(", ")}`;
   const { required, optional } = editFields[op as WorkflowEdit["op"]];
+  const known = ["op", ...Object.keys(required), ...Object.keys(optional)];
   for (const [field, check] of Object.entries(required)) {
-    const problem = edit[field] === undefined ? "is missing" : check(edit[field]);
+    if (edit[field] === undefined)
+      return `.${field} is missing${describeMisspelling([field], edit, (name) => known.includes(name))}`;
+    const problem = check(edit[field]);
     if (problem !== null) return `.${field} ${problem}`;
   }
   for (const [field, value] of Object.entries(edit)) {
     if (field === "op" || Object.hasOwn(required, field)) continue;
-    const problem = Object.hasOwn(optional, field) ? optional[field]?.(value) : "is not a field of this edit";
+    const isOptional = Object.hasOwn(optional, field);
+    const problem = isOptional
+      ? optional[field]?.(value)
+      : `is not a field of this edit${didYouMean(field.slice(0, 100), known)}`;
     if (typeof problem === "string") return `.${field} ${problem}`;
   }
   return op === "order" || op === "emptyList" ? findListProblem(edit, op) : null;

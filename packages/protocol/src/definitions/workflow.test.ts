@@ -53,6 +53,18 @@ describe("workflow", () => {
     },
   );
 
+  it("[C910] an edge of a workflow that says prot, and a node that says tpye, are refused with both names", () => {
+    const { port, ...source } = full.edges[0]?.source ?? { port: "" };
+    const { type, ...node } = full.nodes[0] ?? { type: "" };
+
+    expect(readWorkflow(change(full, "edges.0.source", { ...source, prot: port }))).toMatchObject({
+      message: "workflow.edges.0.source must have port; it has prot, did you mean port?",
+    });
+    expect(readWorkflow(change(full, "nodes.0", { ...node, tpye: type }))).toMatchObject({
+      message: "workflow.nodes.0 must have type; it has tpye, did you mean type?",
+    });
+  });
+
   it.each(refused.workflow)("[C11] a workflow is refused with $why", ({ of, at, put, path }) => {
     expect(readWorkflow(change(fixtures[of], at, put))).toMatchObject({ code: "E.WORKFLOW.INVALID", details: { path } });
   });

@@ -43,6 +43,34 @@ describe("shape", () => {
     expect(messageOf(value)).toBe(message);
   });
 
+  it.each([
+    [{ kye: "k" }, "body must have key; it has kye, did you mean key?"],
+    [{ key: "k", inner: { flga: true } }, "body.inner must have flag; it has flga, did you mean flag?"],
+    [{ key: "k", either: { m: 1 } }, "body.either must be a whole number, or must have n"],
+    [{ "ke\ny": "k" }, "body must have key; it has ke\\ny, did you mean key?"],
+    [{ count: 1, colour: 1 }, "body must have key"],
+    [{ kind: "a", inner: null }, "body must have key"],
+    [{ ["key".repeat(1_000)]: 1 }, "body must have key"],
+  ])("[C910] a missing field beside one that is a slip away from it is refused with both names (case %#)", (value, message) => {
+    expect(messageOf(value)).toBe(message);
+    expect(strict.findFaults(value, 1)[0]?.message).toBe(message);
+  });
+
+  it("[C910] several misspelt fields are named together, and looking for them among many strange ones is bounded", () => {
+    const names = ["alpha", "gamma", "theta"];
+    const reader = createSchemaReader(t.object(Object.fromEntries(names.map((name) => [name, t.integer(0)]))), {
+      code: "E.MANIFEST.INVALID",
+      subject: "manifest",
+      unknownKeys: "drop",
+    });
+    const strangers = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`zzzzzz${index}`, 1]));
+
+    expect(reader.read({ alhpa: 1, gamma: 1, thetta: 1 })).toMatchObject({
+      message: "manifest must have alpha, theta; it has alhpa and thetta, did you mean alpha and theta?",
+    });
+    expect(reader.read({ ...strangers, alhpa: 1 })).toMatchObject({ message: "manifest must have alpha, gamma, theta" });
+  });
+
   it("[C17] a schema reader never puts a value into a message, because it may be a secret", () => {
     const read = readPayload("v2", "control.handshake", {
       protocol: 2,

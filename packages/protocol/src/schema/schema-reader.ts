@@ -5,6 +5,7 @@ import { Compile } from "typebox/schema";
 import { type Fault, fault } from "../faults/fault.ts";
 import type { FaultCode } from "../faults/fault-codes.ts";
 import { isRecord } from "../json/json-value.ts";
+import { describeMisspelling } from "../text/closest-match.ts";
 import {
   escapeForMessage,
   findFirstViolation,
@@ -57,7 +58,7 @@ export function createSchemaReader<S extends TSchema>(schema: S, options: Schema
     read(value) {
       const { check, onRead } = prepare();
       const trimmed = onRead(value);
-      return check(trimmed) ? (trimmed as Static<S>) : toFault(findFirstViolation(source as SchemaNode, trimmed), options);
+      return check(trimmed) ? (trimmed as Static<S>) : toFault(findFirstViolation(source as SchemaNode, trimmed), value, options);
     },
     findFaults(value, max) {
       const { check, onRead } = prepare();
@@ -65,8 +66,8 @@ export function createSchemaReader<S extends TSchema>(schema: S, options: Schema
       if (check(trimmed)) return [];
       const faults: Fault[] = [];
       for (const violation of findViolations(source as SchemaNode, trimmed))
-        if (faults.push(toFault(violation, options)) >= max) break;
-      return faults.length === 0 ? [toFault(undefined, options)] : faults;
+        if (faults.push(toFault(violation, value, options)) >= max) break;
+      return faults.length === 0 ? [toFault(undefined, value, options)] : faults;
     },
   };
 }
@@ -193,9 +194,20 @@ function buildArrayTrimmer(items: SchemaNode, context: TrimContext): Trimmer | u
 }
 
 /** Names the field and what was expected. Values stay out of the message: they may be secrets. */
-function toFault(violation: SchemaViolation | undefined, options: SchemaReaderOptions): Fault {
+function toFault(violation: SchemaViolation | undefined, value: unknown, options: SchemaReaderOptions): Fault {
   const path = [options.subject, ...(violation?.path ?? []).map(escapeForMessage)].join(".");
   const expected = violation?.expected ?? "does not have the expected shape";
   const { minLength } = violation ?? {};
-  return fault(options.code, `${path} ${expected}`, { path, expected, ...(minLength !== undefined && { minLength }) });
+  const hint = violation === undefined ? "" : suggestMisspelling(violation, value);
+  return fault(options.code, `${path} ${expected}${hint}`, { path, expected, ...(minLength !== undefined && { minLength }) });
+}
+
+/** Looks at the value as it was sent: unknown fields may have been dropped from what was checked. */
+function suggestMisspelling({ path, missing }: SchemaViolation, value: unknown): string {
+  if (missing === undefined) return "";
+  let found: unknown = value;
+  for (const step of path)
+    found = typeof found === "object" && found !== null ? (found as Record<string, unknown>)[step] : undefined;
+  const { fields, known } = missing;
+  return isRecord(found) ? describeMisspelling(fields, found, (field) => Object.hasOwn(known, field)) : "";
 }

@@ -33,6 +33,8 @@ export interface SchemaViolation {
   readonly expected: string;
   /** Of a text that is too short: how many characters it must have. */
   readonly minLength?: number;
+  /** Of an object that lacks fields: which, and which it may have. */
+  readonly missing?: { readonly fields: readonly string[]; readonly known: Readonly<Record<string, unknown>> };
 }
 
 type SchemaDefinitions = Readonly<Record<string, SchemaNode>>;
@@ -110,8 +112,9 @@ function* findObjectViolations(
   defs: SchemaDefinitions,
 ): Generator<SchemaViolation> {
   const missing = node.required?.filter((key) => !Object.hasOwn(value, key)) ?? [];
-  if (missing.length > 0) yield { path, expected: `must have ${missing.join(", ")}` };
   const properties = node.properties ?? {};
+  if (missing.length > 0)
+    yield { path, expected: `must have ${missing.join(", ")}`, missing: { fields: missing, known: properties } };
   for (const [key, child] of Object.entries(properties))
     if (Object.hasOwn(value, key)) yield* findViolations(child, value[key], [...path, key], defs);
   const others = node.additionalProperties;
@@ -174,15 +177,19 @@ function findUnionViolation(
   defs: SchemaDefinitions,
 ): SchemaViolation | undefined {
   let deepest: SchemaViolation | undefined;
+  let missing: SchemaViolation["missing"];
   const expectations = new Set<string>();
   for (const form of forms) {
     const violation = findFirstViolation(form, value, path, defs);
     if (violation === undefined) return undefined;
-    if (violation.path.length === path.length) expectations.add(violation.expected);
+    if (violation.path.length === path.length) {
+      expectations.add(violation.expected);
+      missing ??= violation.missing;
+    }
     if (deepest === undefined || violation.path.length > deepest.path.length) deepest = violation;
   }
   if (deepest === undefined || deepest.path.length > path.length) return deepest;
-  return { path, expected: [...expectations].slice(0, 4).join(", or ") };
+  return { path, expected: [...expectations].slice(0, 4).join(", or "), ...(missing && { missing }) };
 }
 
 /** Keys come from the peer: escape them so that they cannot break a log line. */

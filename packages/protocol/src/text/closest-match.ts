@@ -20,8 +20,32 @@ export function closestMatch(
  * much; of a word of two letters one must be right.
  */
 export function didYouMean(word: string, candidates: Iterable<string>): string {
-  const best = closestMatch(word, candidates, Math.min(word.length - 1, Math.max(2, Math.floor(word.length / 4))));
+  const best = closestMatch(word, candidates, slipDistanceMax(word));
   return best === null ? "" : `; did you mean ${best}?`;
+}
+
+const slipDistanceMax = (word: string): number => Math.min(word.length - 1, Math.max(2, Math.floor(word.length / 4)));
+
+/** Bounds on the search for a misspelt field, as the fields come from strangers. */
+const misspellingLimits = { fieldsMax: 100, missingMax: 10, charsMax: 100 } as const;
+
+/**
+ * The end of a sentence that names missing fields of an object, where some of its unknown fields are a slip away from them:
+ * `; it has tpye, did you mean type?`.
+ */
+export function describeMisspelling(missing: readonly string[], value: object, isKnown: (field: string) => boolean): string {
+  const { fieldsMax, missingMax, charsMax } = misspellingLimits;
+  const unknown: string[] = [];
+  for (const field of Object.keys(value)) {
+    if (unknown.length >= fieldsMax) break;
+    if (field.length <= charsMax && !isKnown(field)) unknown.push(field);
+  }
+  const pairs = missing.slice(0, missingMax).flatMap((field) => {
+    const written = closestMatch(field, unknown, slipDistanceMax(field));
+    return written === null ? [] : [[JSON.stringify(written).slice(1, -1), field] as const];
+  });
+  if (pairs.length === 0) return "";
+  return `; it has ${pairs.map(([written]) => written).join(" and ")}, did you mean ${pairs.map(([, field]) => field).join(" and ")}?`;
 }
 
 /** Characters to change, add or leave out; more than `most` is not counted exactly. */

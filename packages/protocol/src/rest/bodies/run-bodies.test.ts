@@ -3,6 +3,7 @@ import sample from "../../../fixtures/workflow.sample.json" with { type: "json" 
 import { fault } from "../../faults/fault.ts";
 import { createSchemaReader } from "../../schema/schema-reader.ts";
 import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./run-bodies.ts";
+import { readWorkerCommand } from "./worker-enrolment-bodies.ts";
 
 describe("bodies", () => {
   const start = { workflow: sample, clientId: "c-1", priority: 0, timeoutMs: 1_000 };
@@ -21,6 +22,14 @@ describe("bodies", () => {
       expect(readRunStartRequest({ ...start, ...field })).toMatchObject({ code: "E.REQUEST.INVALID", message });
     },
   );
+
+  it("[C910] a body that misspells a field which it must have is refused with both names", () => {
+    expect(readWorkerCommand({ tpye: "drain" })).toMatchObject({
+      code: "E.REQUEST.INVALID",
+      message: "body must have type; it has tpye, did you mean type?",
+      details: { path: "body", expected: "must have type" },
+    });
+  });
 
   it.each([
     [{ ...start, clientId: "" }, "E.REQUEST.INVALID"],
