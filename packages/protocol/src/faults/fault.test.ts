@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { renderFaultPage } from "../published/fault-page.ts";
 import { Fault, fault } from "./fault.ts";
 import { type FaultCode, faultCodes, isFaultCode } from "./fault-codes.ts";
+import { formatFault } from "./fault-text.ts";
 
 const specificationCodes = `E.AUTH.INVALID_TOKEN E.AUTH.MTLS_REQUIRED E.SESSION.STALE_BINDING E.SESSION.DENIED E.CMD.UNKNOWN
   E.CMD.CONCURRENCY_VIOLATION E.RESULT.DUPLICATE E.RESULT.SEQ_GAP E.PKG.INVALID E.PKG.PERMISSION E.DISPATCH.UNAVAILABLE
@@ -74,9 +75,19 @@ describe("fault", () => {
 
 describe("page of faults", () => {
   it("[F4] the fault page lists every code exactly once", () => {
-    const listed = [...renderFaultPage().matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1]);
+    const listed = [...renderFaultPage().matchAll(/^\| <a id="[^"]+"><\/a>`([^`]+)` \|/gm)].map((match) => match[1]);
 
     expect(new Set(listed)).toEqual(new Set(Object.keys(faultCodes)));
     expect(listed).toHaveLength(rows.length);
+  });
+
+  it("[F600] the docs link that is printed with a fault leads to the one row of that code, for every code", () => {
+    const lines = renderFaultPage().split("\n");
+
+    for (const code of Object.keys(faultCodes)) {
+      const [, page, anchor] = /\ndocs: ([^#\n]+)#(.+)\n$/.exec(formatFault({ code, message: "it failed" })) ?? [];
+      expect(page).toBe("docs/faults.md");
+      expect(lines.filter((line) => line.includes(`<a id="${anchor}"></a>`))).toEqual([expect.stringContaining(`\`${code}\``)]);
+    }
   });
 });

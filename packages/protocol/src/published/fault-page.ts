@@ -12,7 +12,11 @@ export function renderFaultPage(): string {
   const sections = (Object.keys(origins) as FaultRow["since"][]).map((since) => {
     const rows = Object.entries(faultCodes)
       .filter(([, row]) => row.since === since)
-      .map(([code, row]) => `| \`${code}\` | ${row.http} | \`${row.resp}\` | ${row.retry ? "yes" : "no"} | ${row.cause} |`);
+      // The anchor is what the link of a printed fault leads to: a row of a table has no address of its own.
+      .map(
+        ([code, row]) =>
+          `| <a id="${code}"></a>\`${code}\` | ${row.http} | \`${row.resp}\` | ${row.retry ? "yes" : "no"} | ${row.cause} |`,
+      );
     return [`## ${origins[since]}`, "", "| code | HTTP | RESP | retry | what happened |", "|---|---|---|---|---|", ...rows].join(
       "\n",
     );
