@@ -93,6 +93,46 @@ describe("findSchemaProblem", () => {
     expect(findSchemaProblem({ pattern: "a*a*a*a*a*a*b" }, "a".repeat(5_000))).not.toBeNull();
   });
 
+  const repeat = (count: number, schema: object) => ({ allOf: Array.from({ length: count }, () => ({ ...schema })) });
+  const manyKeys = (count: number, value: unknown = 1) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
+  const names = (count: number) => Array.from({ length: count }, (_, at) => `k${at}`);
+
+  it.each([
+    ["counts the keys of a large object again and again", repeat(1_000, { minProperties: 1 }), manyKeys(1_000)],
+    [
+      "finds the first of many unknown keys again and again",
+      { anyOf: repeat(1_000, { additionalProperties: false }).allOf },
+      manyKeys(1_000),
+    ],
+    [
+      "looks for many nulls among many required names",
+      { properties: manyKeys(2_000, true), required: names(5_000) },
+      manyKeys(5_000, null),
+    ],
+    [
+      "compares the numbers of a list again and again",
+      repeat(1_000, { uniqueItems: true }),
+      Array.from({ length: 1_000 }, (_, at) => at),
+    ],
+    ["lists the same type again and again", repeat(100, { type: Array.from({ length: 10_000 }, () => "number") }), 1],
+    ["compares a large value with a constant", { const: 1 }, Array.from({ length: 100_000 }, () => [])],
+    ["compares with a list of many objects", { enum: Array.from({ length: 100_000 }, (_, v) => ({ v })) }, { v: -1 }],
+    ["has many long references", repeat(2_000, { $ref: `#/${"a/".repeat(1_900)}` }), 1],
+    ["has an object of many rules that nobody knows", { items: manyKeys(1_000) }, Array.from({ length: 1_000 }, () => 1)],
+  ])("[G500] findSchemaProblem pays for what it does, so a schema is too costly that %s", (_, schema, value) => {
+    expect(findSchemaProblem(schema, value)).toMatchObject({ isTooCostly: true });
+  });
+
+  it("[G500] findSchemaProblem compares one parameter with a schema of a thousand for a few steps", () => {
+    const budget = { stepsLeft: 1_000 };
+
+    expect(findSchemaProblem({ properties: manyKeys(1_000, { type: "number" }) }, { k7: "x" }, { budget })).toMatchObject({
+      path: "/k7",
+    });
+    expect(budget.stepsLeft).toBeGreaterThan(700);
+  });
+
   it("[G12] findSchemaProblem accepts a resource reference for a value of any type, but nothing that only looks like one", () => {
     const schema = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
     const ref = { resourceId: "r1", workerName: "w", type: "json" };

@@ -48,7 +48,7 @@ function describeForNode(node: PlanNode, root: "parameters" | "results", problem
   if (problem === null) return null;
   const field = [root, ...problem.path.split("/").slice(1)].join(".");
   const label = node.label === "" || node.label === node.id ? "" : ` (${node.label})`;
-  return { path: `/${root}${problem.path}`, message: `node ${node.id}${label}: ${field} ${problem.message}` };
+  return { ...problem, path: `/${root}${problem.path}`, message: `node ${node.id}${label}: ${field} ${problem.message}` };
 }
 
 /** `top` if present, else `base`; objects key by key. */
@@ -100,6 +100,13 @@ function fillDefaults(schema: unknown, value: unknown, context: DefaultsContext,
   return isObject(schema["properties"]) ? fillPropertyDefaults(schema, schema["properties"], filled, context, depthLeft) : filled;
 }
 
+/** A large value is copied once for every level of `allOf` that has a default for it. */
+function copyFields(fields: Record<string, unknown>, budget: StepBudget): Record<string, unknown> {
+  const copy = { ...fields };
+  budget.stepsLeft -= Object.keys(copy).length;
+  return copy;
+}
+
 function fillPropertyDefaults(
   schema: Record<string, unknown>,
   properties: Record<string, unknown>,
@@ -108,16 +115,17 @@ function fillPropertyDefaults(
   depthLeft: number,
 ): unknown {
   if (value !== undefined && !isObject(value)) return value;
-  const filled: Record<string, unknown> = { ...value };
-  let isChanged = false;
+  const known: Record<string, unknown> = value ?? {};
+  let changed: Record<string, unknown> | null = null;
   for (const [key, child] of Object.entries(properties)) {
-    const current = Object.hasOwn(filled, key) ? filled[key] : undefined;
+    const current = Object.hasOwn(known, key) ? known[key] : undefined;
     const next = fillDefaults(child, current, context, depthLeft - 1);
     if (next === current) continue;
-    defineField(filled, key, next);
-    isChanged = true;
+    changed ??= copyFields(known, context.budget);
+    defineField(changed, key, next);
   }
-  if (!isChanged) return value;
+  if (changed === null) return value;
+  const filled = changed;
   // An absent object is only created if it is complete: a partial one would be invalid where none at all is valid.
   const required = Array.isArray(schema["required"]) ? (schema["required"] as unknown[]) : [];
   const isWhole = value !== undefined || required.every((key) => typeof key !== "string" || Object.hasOwn(filled, key));

@@ -31,7 +31,7 @@ export function compilePlan(workflow: Workflow): Plan {
 }
 
 /** Steps for the defaults of all nodes together; a workflow that needs more is refused by its check. */
-export const defaultsStepsMax = 500_000;
+export const defaultsStepsMax = 300_000;
 
 /** Inputs and outputs of a container that come from bound ports, in addition to the authored ones. */
 type CrossingPorts = Record<"inputs", IterationInput[]> & Record<"outputs", IterationOutput[]>;

@@ -8,6 +8,8 @@ export interface SchemaProblem {
   readonly path: string;
   /** What it must be: a sentence without its subject. */
   readonly message: string;
+  /** The value may match or not: checking it takes more steps than it may. */
+  readonly isTooCostly?: true;
 }
 
 type SchemaObject = Readonly<Record<string, unknown>>;
@@ -49,11 +51,14 @@ const limitKeyword =
 
 const measureNumber = (value: unknown) => (typeof value === "number" ? value : null);
 const countItems = (value: unknown) => (isArray(value) ? value.length : null);
-const countKeys = (value: unknown) => (isObject(value) ? Object.keys(value).length : null);
+const countKeys = (value: unknown, validator: SchemaValidator) => (isObject(value) ? validator.keysOf(value).length : null);
+/** Code points; a pair of surrogates is one of them. */
 function countCharacters(value: unknown, validator: SchemaValidator): number | null {
   if (typeof value !== "string") return null;
   validator.spendSteps(value.length / 100);
-  return [...value].length;
+  let count = value.length;
+  for (let at = 0; at < value.length; at += 1) if ((value.codePointAt(at) ?? 0) > 0xffff) count -= 1;
+  return count;
 }
 const atLeast = (found: number, limit: number) => found >= limit;
 const atMost = (found: number, limit: number) => found <= limit;
@@ -63,22 +68,32 @@ const maximum = limitKeyword(measureNumber, atMost, "must be at most #");
 const exclusiveMinimum = limitKeyword(measureNumber, (found, limit) => found > limit, "must be above #");
 const exclusiveMaximum = limitKeyword(measureNumber, (found, limit) => found < limit, "must be below #");
 
+/** Longer lists of allowed values are only counted in the message. */
+const enumCharsShown = 200;
+
 /** Keywords about a value by itself: its type, its size, the values it may have. */
 const assertions: Readonly<Record<string, KeywordCheck>> = {
-  type(_, rule, value, at, schema) {
+  type(validator, rule, value, at, schema) {
     const names = isArray(rule) ? rule : [rule];
+    validator.spendSteps(names.length);
     // A name that is not a JSON type restricts nothing.
     const isFitting = names.some((name) => jsonTypes.get(name)?.test(value) ?? true);
     if (isFitting || (value === null && schema["nullable"] === true)) return null;
-    return problemAt(at, `must be ${names.map((name) => jsonTypes.get(name)?.phrase).join(" or ")}`);
+    const phrases = new Set(names.map((name) => jsonTypes.get(name)?.phrase));
+    return problemAt(at, `must be ${[...phrases].join(" or ")}`);
   },
   enum(validator, rule, value, at) {
     if (!isArray(rule)) return null;
     validator.spendSteps(rule.length);
     const text = validator.canonicalTextOf(value);
-    if (rule.some((allowed) => validator.canonicalTextOf(allowed) === text)) return null;
-    const words = rule.map((allowed) => validator.canonicalTextOf(allowed)).join(", ");
-    return problemAt(at, words.length > 200 ? `must be one of ${rule.length} values of its schema` : `must be one of ${words}`);
+    let words = "";
+    for (const allowed of rule) {
+      const allowedText = validator.canonicalTextOf(allowed);
+      if (allowedText === text) return null;
+      if (words.length <= enumCharsShown) words += `${words === "" ? "" : ", "}${allowedText}`;
+    }
+    const isLong = words.length > enumCharsShown;
+    return problemAt(at, isLong ? `must be one of ${rule.length} values of its schema` : `must be one of ${words}`);
   },
   const(validator, rule, value, at) {
     const text = validator.canonicalTextOf(rule);
@@ -123,17 +138,24 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
   },
   properties(validator, rule, value, at, schema) {
     if (!isObject(rule) || !isObject(value)) return null;
-    return findFirst(Object.keys(rule), (key) => {
-      validator.spendSteps(1);
-      const isAbsent = !Object.hasOwn(value, key) || isOptionalNull(value[key], key, schema);
+    // Whichever has fewer keys: authored parameters are checked one at a time against the schema of all.
+    const [ruleKeys, valueKeys] = [Object.keys(rule), Object.keys(value)];
+    validator.spendSteps(Math.min(ruleKeys.length, valueKeys.length) + Math.max(ruleKeys.length, valueKeys.length) / 4);
+    if (valueKeys.length < ruleKeys.length)
+      return findFirst(valueKeys, (key) => {
+        if (!Object.hasOwn(rule, key) || isOptionalNull(validator, value[key], key, schema)) return null;
+        return validator.validateAt(rule[key], value[key], [...at, key]);
+      });
+    return findFirst(ruleKeys, (key) => {
+      const isAbsent = !Object.hasOwn(value, key) || isOptionalNull(validator, value[key], key, schema);
       return isAbsent ? null : validator.validateAt(rule[key], value[key], [...at, key]);
     });
   },
   patternProperties(validator, rule, value, at, schema) {
     if (!isObject(rule) || !isObject(value)) return null;
-    return findFirst(Object.keys(rule), (pattern) =>
-      findFirst(Object.keys(value), (key) => {
-        if (isOptionalNull(value[key], key, schema) || !validator.matchesPattern(pattern, key)) return null;
+    return findFirst(validator.keysOf(rule), (pattern) =>
+      findFirst(validator.keysOf(value), (key) => {
+        if (isOptionalNull(validator, value[key], key, schema) || !validator.matchesPattern(pattern, key)) return null;
         return validator.validateAt(rule[pattern], value[key], [...at, key]);
       }),
     );
@@ -141,9 +163,8 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
   additionalProperties(validator, rule, value, at, { properties, patternProperties }) {
     if (!isObject(value) || rule === true) return null;
     const known = isObject(properties) ? properties : {};
-    const patterns = isObject(patternProperties) ? Object.keys(patternProperties) : [];
-    return findFirst(Object.keys(value), (key) => {
-      validator.spendSteps(1);
+    const patterns = isObject(patternProperties) ? validator.keysOf(patternProperties) : [];
+    return findFirst(validator.keysOf(value), (key) => {
       const isKnown = Object.hasOwn(known, key) || value[key] === null;
       if (isKnown || patterns.some((pattern) => validator.matchesPattern(pattern, key))) return null;
       if (rule === false) return problemAt([...at, key], "is not known to the schema");
@@ -151,7 +172,7 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
     });
   },
   propertyNames: (validator, rule, value, at) =>
-    findFirst(isObject(value) ? Object.keys(value) : [], (key) =>
+    findFirst(isObject(value) ? validator.keysOf(value) : [], (key) =>
       validator.isValid(rule, key) ? null : problemAt([...at, key], "has a name that the schema does not allow"),
     ),
   dependentRequired: validateDependencies,
@@ -168,6 +189,7 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
     isArray(value) && isArray(items) ? validateRemainingItems(validator, rule, value, items.length, at) : null,
   uniqueItems(validator, rule, value, at) {
     if (rule !== true || !isArray(value)) return null;
+    validator.spendSteps(value.length);
     const texts = new Set(value.map((item) => validator.canonicalTextOf(item)));
     return texts.size === value.length ? null : problemAt(at, "must not have the same item twice");
   },
@@ -202,8 +224,11 @@ const applicators: Readonly<Record<string, KeywordCheck>> = {
 export const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map(Object.entries({ ...assertions, ...applicators }));
 
 /** Null in an optional property counts as absent: many workers write absent values that way. */
-const isOptionalNull = (value: unknown, key: string, { required }: SchemaObject): boolean =>
-  value === null && !(isArray(required) && required.includes(key));
+function isOptionalNull(validator: SchemaValidator, value: unknown, key: string, { required }: SchemaObject): boolean {
+  if (value !== null || !isArray(required)) return value === null;
+  validator.spendSteps(required.length / 20);
+  return !required.includes(key);
+}
 
 const findMissingKey = (validator: SchemaValidator, keys: readonly unknown[], value: object): unknown =>
   keys.find((key) => typeof key === "string" && !Object.hasOwn(value, key) && !validator.mayBeMissing(key));
@@ -219,8 +244,9 @@ function findFirst<T>(items: readonly T[], check: (item: T, index: number) => Sc
 /** What a property demands while it is present: other properties (a list), or a schema for the whole object. */
 function validateDependencies(validator: SchemaValidator, rule: unknown, value: unknown, at: JsonPath): SchemaProblem | null {
   if (!isObject(rule) || !isObject(value)) return null;
-  return findFirst(Object.entries(rule), ([key, demand]) => {
-    validator.spendSteps(isArray(demand) ? demand.length : 1);
+  return findFirst(validator.keysOf(rule), (key) => {
+    const demand = rule[key];
+    if (isArray(demand)) validator.spendSteps(demand.length);
     if (!Object.hasOwn(value, key)) return null;
     if (!isArray(demand)) return validator.validateAt(demand, value, at);
     const missing = findMissingKey(validator, demand, value);

@@ -1,12 +1,15 @@
 // Looks things up in a JSON Schema: the target of a reference, the schema of the value at a path, the types it allows.
 
 import { isObject } from "../values/binding-path.ts";
-import { canonicalJson } from "../values/canonical-json.ts";
+import { isSameJson } from "../values/canonical-json.ts";
+
+/** A longer one would take longer to follow than the whole check; it does not resolve. */
+const refCharsMax = 4_096;
 
 /** A reference inside the same document: `#`, `#/$defs/name`. Undefined: it does not resolve in this document. */
 export function resolveLocalRef(root: unknown, ref: string): unknown {
   if (ref === "#") return root;
-  if (!ref.startsWith("#/")) return undefined;
+  if (!ref.startsWith("#/") || ref.length > refCharsMax) return undefined;
   let at = root;
   for (const part of ref.slice(2).split("/")) {
     const key = decodeUriOrKeep(part).replaceAll("~1", "/").replaceAll("~0", "~");
@@ -58,12 +61,21 @@ export function allowedTypesOf(root: unknown, schema: unknown, depthLeft = 2): R
     if (at["nullable"] === true) types.add("null");
     return [...types].every((name) => typeNames.includes(name)) ? types : null;
   }
-  if (Array.isArray(at["enum"])) return new Set(at["enum"].map(jsonTypeOf));
+  if (Array.isArray(at["enum"])) return enumTypesOf(at["enum"]);
   if (at["const"] !== undefined) return new Set([jsonTypeOf(at["const"])]);
   const forms = at["anyOf"] ?? at["oneOf"];
   if (!Array.isArray(forms) || forms.length === 0 || forms.length > 16) return null;
   const each = forms.map((form) => allowedTypesOf(root, form, depthLeft - 1));
   return each.includes(null) ? null : new Set(each.flatMap((types) => [...(types ?? [])]));
+}
+
+/** A long list is looked through once, however many edges lead to its port. */
+const enumTypes = new WeakMap<readonly unknown[], ReadonlySet<TypeName>>();
+
+function enumTypesOf(values: readonly unknown[]): ReadonlySet<TypeName> {
+  const types = enumTypes.get(values) ?? new Set(values.map(jsonTypeOf));
+  enumTypes.set(values, types);
+  return types;
 }
 
 /** False where the schema names the types of the value at a path, and its own is none of them. */
@@ -81,7 +93,7 @@ export function isSchemaDefault(root: unknown, steps: readonly string[], value: 
     at = (at as Record<string, unknown>)[step];
     const schema = findSubschema(root, steps.slice(0, index + 1));
     const standard = isObject(schema) ? schema["default"] : undefined;
-    if (standard !== undefined && canonicalJson(standard) === canonicalJson(at)) return true;
+    if (standard !== undefined && isSameJson(standard, at)) return true;
   }
   return false;
 }

@@ -8,7 +8,8 @@ import { keywordChecks, problemAt, type SchemaProblem } from "./keywords.ts";
 import { compilePattern, type LinearPattern } from "./linear-pattern.ts";
 import { resolveLocalRef } from "./schema-lookup.ts";
 
-const validatorLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
+/** A step takes about 0.2 microseconds: no validation takes longer than 50 ms, wherever it happens. */
+const validatorLimits = { stepsMax: 250_000, depthMax: 128 } as const;
 
 /** Steps that may still be spent; several validations may share a budget. */
 export interface StepBudget {
@@ -48,7 +49,8 @@ export class SchemaValidator {
       return this.validateAt(this.#root, value, []);
     } catch (error) {
       if (!(error instanceof StepBudgetExceeded)) throw error;
-      return { path: "", message: "cannot be checked: its schema takes too many steps; make the schema simpler" };
+      const message = "cannot be checked: its schema takes too many steps; make the schema or the value simpler";
+      return { path: "", message, isTooCostly: true };
     }
   }
 
@@ -59,8 +61,7 @@ export class SchemaValidator {
     this.#depth += 1;
     if (this.#depth > validatorLimits.depthMax) throw new StepBudgetExceeded();
     try {
-      for (const key of Object.keys(schema)) {
-        this.spendSteps(1);
+      for (const key of this.keysOf(schema)) {
         const keyword = keywordChecks.get(key);
         const problem = keyword === undefined ? null : keyword(this, schema[key], value, at, schema);
         if (problem !== null) return problem;
@@ -81,7 +82,7 @@ export class SchemaValidator {
 
   /** What a reference points to; undefined: it does not resolve, so it restricts nothing. */
   resolveRef(ref: string): unknown {
-    this.spendSteps(1);
+    this.spendSteps(1 + ref.length / 20);
     return resolveLocalRef(this.#root, ref);
   }
 
@@ -90,15 +91,30 @@ export class SchemaValidator {
     if (this.#budget.stepsLeft < 0) throw new StepBudgetExceeded();
   }
 
+  /** The keys of an object. All are paid for at once: collecting them takes its time even if only the first is looked at. */
+  keysOf(value: object): string[] {
+    const keys = Object.keys(value);
+    this.spendSteps(keys.length);
+    return keys;
+  }
+
   /** Equal values have equal texts. The text of an object is built once. */
   canonicalTextOf(value: unknown): string {
     if (typeof value !== "object" || value === null) return canonicalJson(value);
     const known = this.#canonicalTexts.get(value);
     if (known !== undefined) return known;
+    this.#spendStepsFor(value);
     const text = canonicalJson(value);
-    this.spendSteps(text.length / 20);
     this.#canonicalTexts.set(value, text);
     return text;
+  }
+
+  /** What the text of a value costs, spent before it is built: building it cannot be interrupted. */
+  #spendStepsFor(value: unknown): void {
+    if (typeof value === "string") return this.spendSteps(1 + value.length / 100);
+    this.spendSteps(4);
+    if (Array.isArray(value)) for (const item of value) this.#spendStepsFor(item);
+    else if (isObject(value)) for (const key of this.keysOf(value)) this.#spendStepsFor(value[key]);
   }
 
   /** An unsupported pattern matches everything; checking the workflow warns about it. */
@@ -108,10 +124,10 @@ export class SchemaValidator {
       const read = compilePattern(source);
       pattern = typeof read === "string" ? null : read;
       this.#patterns.set(source, pattern);
-      this.spendSteps(source.length);
+      this.spendSteps(4 * source.length);
     }
+    this.spendSteps(1 + ((pattern?.size ?? 0) * text.length) / 10);
     if (pattern === null) return true;
-    this.spendSteps((pattern.size * text.length) / 10);
     return pattern.test(text);
   }
 }

@@ -42,10 +42,16 @@ export const parseJsonPointer = (pointer: string): string[] =>
   pointer
     .split("/")
     .slice(1)
-    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+    .map((step) => (step.includes("~") ? step.replaceAll("~1", "/").replaceAll("~0", "~") : step));
 
-export const toJsonPointer = (steps: JsonPath): string =>
-  steps.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+export const toJsonPointer = (steps: JsonPath): string => {
+  let pointer = "";
+  for (const step of steps) {
+    const text = String(step);
+    pointer += `/${/[~/]/.test(text) ? text.replaceAll("~", "~0").replaceAll("/", "~1") : text}`;
+  }
+  return pointer;
+};
 
 /** The value at a path, or undefined when any step is missing. A step `*` into a list reads the rest of every item; one that has it not counts as null. */
 export function valueAt(value: unknown, steps: readonly string[]): unknown {

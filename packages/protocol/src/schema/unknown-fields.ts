@@ -41,8 +41,10 @@ function* findInObject(
   const isOpen = others === true || isRecord(others);
   for (const [key, item] of Object.entries(value)) {
     const child = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    if (child !== undefined) yield* findUnknownFields(child, item, [...path, key], defs);
-    else if (!isOpen && item !== null)
+    if (child !== undefined) {
+      // Only objects and lists have fields of their own.
+      if (typeof item === "object" && item !== null) yield* findUnknownFields(child, item, [...path, key], defs);
+    } else if (!isOpen && item !== null)
       yield { path: [...path, key], hint: didYouMean(key.slice(0, 100), Object.keys(properties)) };
   }
 }
