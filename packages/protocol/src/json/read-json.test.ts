@@ -150,6 +150,51 @@ describe("limits before parsing", () => {
   });
 });
 
+describe("keys that differ", () => {
+  const bounds = { ...limits.json.frame, shapeKeysMax: 6 };
+  const read = (value: unknown) => readJson(JSON.stringify(value), bounds);
+
+  it.each([
+    ["one object with too many keys", Object.fromEntries(Array.from({ length: 7 }, (_, at) => [`k${at}`, at]))],
+    ["objects with different keys", [{ a: 1, b: 1 }, { c: 1, d: 1 }, { e: 1, f: 1 }, { g: 1 }]],
+    [
+      "objects with the same keys in another order",
+      [
+        { a: 1, b: 1, c: 1 },
+        { b: 1, a: 1, c: 1 },
+        { c: 1, a: 1, b: 1 },
+      ],
+    ],
+    ["objects inside each other", { a: { b: { c: { d: { e: { f: { g: 1 } } } } } } }],
+    ["keys that differ in an escape", [{ 'a"1': 1, 'a"2': 1 }, { 'a"3': 1, 'a"4': 1 }, { 'a"5': 1, 'a"6': 1 }, { 'a"7': 1 }]],
+  ])("[J500] readJson refuses more different keys than its limits allow: %s", (_, value) => {
+    expect(read(value)).toMatchObject({ code: "E.FRAME.TOO_LARGE", details: { what: "different keys", limit: 6 } });
+    expect(checkWrittenJson(JSON.stringify(value), bounds)).toMatchObject({ code: "E.FRAME.TOO_LARGE" });
+  });
+
+  it("[J500] readJson counts the keys of objects of one kind once, whatever their values", () => {
+    const nodes = Array.from({ length: 100 }, (_, at) => ({ id: `:{"${at}`, at: { x: at, y: 2 * at }, on: [{ id: "x" }, {}] }));
+
+    expect(read(nodes)).toEqual(nodes);
+    expect(checkWrittenJson(JSON.stringify(nodes), bounds)).toBeNull();
+  });
+
+  it("[J500] readJson accepts a workflow with as many nodes as it may have and refuses half a million names of a parameter", () => {
+    const node = (at: number) => ({
+      id: at,
+      type: "t",
+      package: { name: "p", version: "1" },
+      position: { x: at, y: 0 },
+      label: "n",
+    });
+    const nodes = JSON.stringify(Array.from({ length: limits.workflowNodesMax }, (_, at) => node(at)));
+    const keys = JSON.stringify(Object.fromEntries(Array.from({ length: 200_000 }, (_, at) => [`k${at}`, 1])));
+
+    expect(readJson(nodes, limits.json.request)).toHaveLength(limits.workflowNodesMax);
+    expect(readJson(keys, limits.json.request)).toMatchObject({ code: "E.REQUEST.TOO_LARGE" });
+  });
+});
+
 describe("what two parsers would disagree on", () => {
   it.each(['{"a":1,"a":2}', '{"b":[{"a":1,"\\u0061":2}]}', '{"":1,"":1}'])(
     "[J4] readJson refuses the duplicate key in %s",

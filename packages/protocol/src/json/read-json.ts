@@ -4,6 +4,7 @@ import { Fault, fault } from "../faults/fault.ts";
 import { findJsonSyntaxError } from "./json-syntax.ts";
 import type { JsonValue } from "./json-value.ts";
 import { type JsonLimits, limits } from "./limits.ts";
+import { exceedsShapeKeys } from "./object-shapes.ts";
 
 const QUOTE = 34;
 const COMMA = 44;
@@ -23,8 +24,11 @@ export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits
   const text = typeof input === "string" ? checkByteLimit(input, bounds) : decodeUtf8(input, bounds);
   if (text instanceof Fault) return text;
   if (text.charCodeAt(0) === BOM) return invalidJsonFault(bounds, "begins with a byte order mark");
-  const keys = scanWithinLimits(text, bounds);
+  const keys = countKeysWithinLimits(text, bounds);
   if (keys instanceof Fault) return keys;
+  const { shapeKeysMax } = bounds;
+  if (shapeKeysMax !== undefined && keys > shapeKeysMax && exceedsShapeKeys(text, shapeKeysMax))
+    return tooLargeFault(bounds, "different keys", shapeKeysMax);
   let value: JsonValue;
   try {
     value = JSON.parse(text);
@@ -46,13 +50,17 @@ const suspiciousText = /"(?:__proto__|constructor|prototype)":|\\u0000|\\ud[89a-
 export function checkWrittenJson(text: string, bounds: JsonLimits = limits.json.frame): Fault | null {
   const checked = suspiciousText.test(text) ? readJson(text, bounds) : checkByteLimit(text, bounds);
   if (checked instanceof Fault) return checked;
-  const keys = scanWithinLimits(text, bounds);
-  return keys instanceof Fault ? keys : null;
+  const keys = countKeysWithinLimits(text, bounds);
+  if (keys instanceof Fault) return keys;
+  const { shapeKeysMax = keys } = bounds;
+  return keys > shapeKeysMax && exceedsShapeKeys(text, shapeKeysMax)
+    ? tooLargeFault(bounds, "different keys", shapeKeysMax)
+    : null;
 }
 
 let decoder: { decode(bytes: Uint8Array): string } | undefined;
 
-function checkByteLimit(text: string, bounds: JsonLimits): string | Fault {
+export function checkByteLimit(text: string, bounds: JsonLimits): string | Fault {
   return exceedsBytes(text, bounds.bytesMax) ? tooLargeFault(bounds, "bytes", bounds.bytesMax) : text;
 }
 
@@ -100,19 +108,33 @@ export function exceedsBytes(text: string, bytesMax: number): boolean {
   return bytes > bytesMax;
 }
 
-/** Bounds what parsing would build and returns the number of keys written. Wrong syntax is left to the parser. */
-function scanWithinLimits(text: string, bounds: JsonLimits): number | Fault {
+/** How far a text has been scanned, and what was counted in it. */
+export interface JsonScan {
+  at: number;
+  depth: number;
+  items: number;
+  keys: number;
+  /** Where the containers begin that are open, and where those of at least `longMin` characters begin and end; null: not asked for. */
+  readonly containers: { readonly openAt: number[]; readonly longMin: number; readonly longEnds: Map<number, number> } | null;
+}
+
+/** The number of keys written. */
+function countKeysWithinLimits(text: string, bounds: JsonLimits): number | Fault {
+  const scan: JsonScan = { at: 0, depth: 0, items: 0, keys: 0, containers: null };
+  return scanWithinLimits(text, bounds, scan, text.length) ?? scan.keys;
+}
+
+/** Bounds what parsing would build, from where the scan is to `until` or just beyond. Wrong syntax is left to the parser. */
+export function scanWithinLimits(text: string, bounds: JsonLimits, scan: JsonScan, until: number): Fault | null {
   const { depthMax, itemsMax, keysMax, stringCharsMax, numberCharsMax } = bounds;
-  const length = text.length;
-  let depth = 0;
-  let items = 0;
-  let keys = 0;
-  for (let i = 0; i < length; i += 1) {
-    const unit = text.charCodeAt(i);
+  const { containers } = scan;
+  let { at, depth, items, keys } = scan;
+  for (; at < until; at += 1) {
+    const unit = text.charCodeAt(at);
     if (unit === QUOTE) {
-      const end = endOfString(text, i + 1);
-      if (end - i - 1 > stringCharsMax) return tooLargeFault(bounds, "characters in a string", stringCharsMax);
-      i = end;
+      const end = endOfString(text, at + 1);
+      if (end - at - 1 > stringCharsMax) return tooLargeFault(bounds, "characters in a string", stringCharsMax);
+      at = end;
     } else if (unit === COLON) {
       keys += 1;
       if (keys > keysMax) return tooLargeFault(bounds, "keys", keysMax);
@@ -124,18 +146,28 @@ function scanWithinLimits(text: string, bounds: JsonLimits): number | Fault {
       items += 1;
       if (depth > depthMax) return tooLargeFault(bounds, "levels", depthMax);
       if (items > itemsMax) return tooLargeFault(bounds, "members", itemsMax);
-    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth -= 1;
-    else if ((unit >= ZERO && unit <= NINE) || unit === MINUS) {
-      const end = endOfNumber(text, i + 1, i + numberCharsMax + 1);
-      if (end - i > numberCharsMax) return tooLargeFault(bounds, "characters in a number", numberCharsMax);
-      i = end - 1;
+      if (containers !== null) containers.openAt.push(at);
+    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
+      depth -= 1;
+      if (containers !== null) {
+        const openAt = containers.openAt.pop() ?? at;
+        if (at - openAt >= containers.longMin) containers.longEnds.set(openAt, at);
+      }
+    } else if ((unit >= ZERO && unit <= NINE) || unit === MINUS) {
+      const end = endOfNumber(text, at + 1, at + numberCharsMax + 1);
+      if (end - at > numberCharsMax) return tooLargeFault(bounds, "characters in a number", numberCharsMax);
+      at = end - 1;
     }
   }
-  return keys;
+  scan.at = at;
+  scan.depth = depth;
+  scan.items = items;
+  scan.keys = keys;
+  return null;
 }
 
 /** The place of the closing quote, or the end of the text. Most strings are short; long ones are searched natively. */
-function endOfString(text: string, from: number): number {
+export function endOfString(text: string, from: number): number {
   let i = from;
   const near = Math.min(text.length, from + 64);
   for (; i < near; i += 1) {
@@ -166,13 +198,13 @@ function endOfNumber(text: string, from: number, furthest: number): number {
   return i;
 }
 
-interface ValueWalk {
+export interface ValueWalk {
   keys: number;
   problem: string | undefined;
 }
 
 /** Depth is bounded by the scan, so recursion is safe. Returns the value, with unpaired surrogates replaced. */
-function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
+export function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
   if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed();
   if (typeof value === "number") {
     if (!Number.isFinite(value)) walk.problem = "has a number that does not fit a double";
@@ -203,7 +235,7 @@ function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
 }
 
 /** Keys by which a careless merge reaches the prototype of every object; the latter two only with an object as value. */
-function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
+export function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
   if (key === "__proto__") return "has the key __proto__";
   if ((key === "constructor" || key === "prototype") && typeof item === "object" && item !== null)
     return `has an object under the key ${key}`;
