@@ -1,5 +1,6 @@
 // The public API of the workflow model.
 
+export { knownParametersOf } from "./check/check-values.ts";
 export { checkWorkflow, findUnknownFieldWarnings } from "./check/check-workflow.ts";
 export {
   checkPackages,

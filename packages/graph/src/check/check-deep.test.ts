@@ -119,7 +119,7 @@ describe("checkWorkflow on containers", () => {
     });
 
     expect(messagesOf(direct)[0]).toContain(
-      `/subgraphs/0/definition/nodes/0/parameters/__container/subgraphId: node ${testUuid(5)} makes subgraph a contain itself: a -> a`,
+      `/subgraphs/0/definition/nodes/0/parameters/__container/subgraphId: node ${testUuid(5)} (n5) makes subgraph a contain itself: a -> a`,
     );
     expect(messagesOf(round)[0]).toMatch(/contain itself: (a -> b -> a|b -> a -> b)/);
   });
@@ -236,7 +236,7 @@ describe("checkWorkflow with a catalogue", () => {
     expect(unknown("dem0")).toEqual([
       [
         "error",
-        `node ${testUuid(0)}: no worker has registered package dem0 (did you mean demo?); start a worker that has it, or send allowUnknown: true and the node waits for one`,
+        `node ${testUuid(0)} (n0): no worker has registered package dem0 (did you mean demo?); start a worker that has it (one that cannot load it logs why), or send allowUnknown: true and the node waits for one`,
       ],
     ]);
     expect(unknown("something else")[0]?.[1]).not.toContain("did you mean");
@@ -255,7 +255,7 @@ describe("checkWorkflow with a catalogue", () => {
       const problems = checkWorkflow(testWorkflow([testNode(0, of("demo", "1.10.0", { type }))]), known);
 
       expect(problems.map(({ message }) => message)).toEqual([
-        `node ${testUuid(0)}: package demo 1.10.0 has no node type ${type}${hint}; it has demo.around, demo.step`,
+        `node ${testUuid(0)} (n0): package demo 1.10.0 has no node type ${type}${hint}; it has demo.around, demo.step`,
       ]);
     },
   );

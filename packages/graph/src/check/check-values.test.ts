@@ -28,7 +28,7 @@ describe("checkWorkflow on values", () => {
       schema: { parameters: objectSchema({ text: { type: "string" } }) },
     });
     const connected = (type: unknown, port = "text") => testWorkflow([source(type), target], [testEdge(0, "page", 1, port)]);
-    const message = `/edges/0: Port \`page\` (object) of node ${testUuid(0)} does not fit \`text\` (string) of node ${testUuid(1)}.`;
+    const message = `/edges/0: Port \`page\` (object) of node ${testUuid(0)} (n0) does not fit \`text\` (string) of node ${testUuid(1)} (n1).`;
 
     expect(describeProblems(connected("object"))).toEqual([`warning ${message}`]);
     expect(describeProblems(enforced(connected("object")))).toEqual([`error ${message}`]);
@@ -75,6 +75,36 @@ describe("checkWorkflow on values", () => {
 
     expect(severitiesOf(workflow)).toEqual(["warning /nodes/0/parameters/url"]);
     expect(severitiesOf(enforced(workflow))).toEqual(["error /nodes/0/parameters/url"]);
+  });
+
+  it("[G831] checkWorkflow warns of a parameter that the schema does not list, with the nearest name, even where schemas are enforced", () => {
+    const schema = { parameters: objectSchema({ text: { type: "string" }, separator: { type: "string" } }) };
+    const misspelt = testWorkflow([testNode(0, { parameters: { text: "a", seperator: ",", colour: 1 }, schema })]);
+    const sentence = (key: string, hint: string) =>
+      `warning /nodes/0/parameters/${key}: node ${testUuid(0)} (n0): demo.step has no parameter ${key}, so it has no effect${hint} (it has text, separator)`;
+
+    expect(describeProblems(misspelt)).toEqual([sentence("seperator", "; did you mean separator?"), sentence("colour", "")]);
+    expect(severitiesOf(enforced(misspelt)).map((line) => line.split(" ")[0])).toEqual(["warning", "warning"]);
+  });
+
+  it("[G831] checkWorkflow accepts an unlisted parameter that an edge, a port or a widget writes, that is reserved or null, or that the schema may allow", () => {
+    const properties = { text: { type: "string" } };
+    const more = { parameters: { more: 1 } };
+    const withSchema = (rest: object, fixture: NodeFixture = more) =>
+      testWorkflow([testNode(0, { ...fixture, schema: { parameters: objectSchema(properties, rest) } })]);
+    const silent = { parameters: objectSchema(properties) };
+    const fed = testWorkflow(
+      [testNode(0, { out: { o: "results.o" } }), testNode(1, { ...more, in: { i: "parameters.more" }, schema: silent })],
+      [testEdge(0, "o", 1, "i")],
+    );
+
+    expect(severitiesOf(withSchema({}))).toEqual(["warning /nodes/0/parameters/more"]);
+    expect(severitiesOf(withSchema({}, { parameters: { __mine: 1, absent: null } }))).toEqual([]);
+    expect(severitiesOf(withSchema({}, { ...more, in: { i: "parameters.more" } }))).toEqual([]);
+    expect(severitiesOf(fed)).toEqual([]);
+    for (const rest of [{ additionalProperties: true }, { patternProperties: { "^m": {} } }, { allOf: [{}] }, { if: {} }])
+      expect(severitiesOf(withSchema(rest))).toEqual([]);
+    expect(severitiesOf(testWorkflow([testNode(0, { ...more, schema: { parameters: { type: "object" } } })]))).toEqual([]);
   });
 
   it("[G29] checkWorkflow does not judge text with a placeholder, nor names that begin with two underscores", () => {
@@ -128,6 +158,18 @@ describe("checkWorkflow on values", () => {
       expect.stringContaining("too many steps"),
     ]);
     expect(compilePlan(workflow).nodes).toHaveLength(300);
+  });
+
+  it("[G501] checkWorkflow refuses schemas that take more steps than it is given, under a code of its own and with the node", () => {
+    const schema = { parameters: objectSchema({ a: { type: "number" } }) };
+    const workflow = testWorkflow(Array.from({ length: 100 }, (_, at) => testNode(at, { schema, parameters: { a: at } })));
+
+    const costly = checkWorkflow(workflow, undefined, { stepsMax: 500 });
+
+    expect(checkWorkflow(workflow)).toEqual([]);
+    expect(costly).toEqual([expect.objectContaining({ code: "E.WORKFLOW.TOO_COSTLY", severity: "error" })]);
+    expect(costly[0]?.message).toMatch(/^node .*parameters cannot be checked: .* too many steps/);
+    expect(checkWorkflow(workflow, undefined, { stepsMax: 500 })).toEqual(costly);
   });
 });
 

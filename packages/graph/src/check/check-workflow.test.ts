@@ -117,7 +117,9 @@ describe("checkWorkflow", () => {
     const open = checkWorkflow(portless("text", "txt", schemaOf({})));
 
     expect(closed).toMatchObject([{ path: "/edges/0/source/port", severity: "error" }]);
-    expect(closed[0]?.message).toMatch(/output port "txt" of node \S+, which declares no ports; its results are text, times$/);
+    expect(closed[0]?.message).toMatch(
+      /output port "txt" of node \S+ \(\w+\), which declares no ports; its results are text, times$/,
+    );
     expect(open).toMatchObject([{ path: "/edges/0/target/port", severity: "warning" }]);
     expect(open[0]?.message).toContain("port txt is parameters.txt, and the schema of its parameters lists text, times");
   });

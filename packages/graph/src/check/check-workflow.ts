@@ -4,6 +4,7 @@ import { findUnknownWorkflowFields, limits, type Workflow } from "@astraflow/pro
 import { isContainer } from "../plan/container-settings.ts";
 import { type ResolvedEdge, resolveAllEdges } from "../plan/edge-resolution.ts";
 import {
+  describeNode,
   type IndexedGraph,
   indexWorkflow,
   type NodeEntry,
@@ -33,15 +34,17 @@ export function checkWorkflow(
   checkUniqueIds(workflowIndex.root, "subgraphs", problems);
   for (const graph of workflowIndex.graphs) checkGraph(workflowIndex, graph, resolvedEdges.get(graph) ?? [], problems);
   checkNesting(workflowIndex, problems);
-  checkValues(workflowIndex, resolvedEdges, problems);
+  checkValues(workflowIndex, resolvedEdges, problems, options.stepsMax);
   warnOfUnknownFields(workflowIndex, problems);
   if (catalogue === undefined) return problems.list;
   const catalogueCheck = new CatalogueCheck(workflowIndex, catalogue, problems, options);
-  const budget = { stepsLeft: schemaStepsMax };
+  const budget = { stepsLeft: Math.min(schemaStepsMax, options.stepsMax ?? schemaStepsMax) };
   for (const graph of workflowIndex.graphs) {
     catalogueCheck.checkGraph(graph);
     warnOfIgnoredRules(graph, budget, problems);
   }
+  // Warnings that were not looked for are no reason to refuse, unless somebody else would look further.
+  if (budget.stepsLeft < 0 && options.stepsMax !== undefined) problems.tooCostlyAsWhole(workflowIndex.root, options.stepsMax);
   return problems.list;
 }
 
@@ -111,7 +114,7 @@ function checkPorts(graph: IndexedGraph, entry: NodeEntry, problems: ProblemList
       const path = parseBindingPath(port.binding.path);
       const scope = parseBindingScope(port.binding);
       const report = (field: string[], what: string) =>
-        problems.nodeError(graph, entry, ["ui", side, index, ...field], `node ${node.id}, port ${port.key}: ${what}`);
+        problems.nodeError(graph, entry, ["ui", side, index, ...field], `${describeNode(node)}, port ${port.key}: ${what}`);
       if (typeof path === "string") report(["binding", "path"], path);
       if (typeof scope === "string") report(["binding", port.binding.scope === undefined ? "prefix" : "scope"], scope);
       if (keys.has(port.key)) report(["key"], "another port on the same side has this key");
@@ -123,16 +126,16 @@ function checkPorts(graph: IndexedGraph, entry: NodeEntry, problems: ProblemList
 function checkRole(graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
   const { node } = entry;
   if (entry.host === null && node.role === "middleware")
-    problems.nodeError(graph, entry, ["role"], `node ${node.id} is a middleware; put it around a node`);
+    problems.nodeError(graph, entry, ["role"], `${describeNode(node)} is a middleware; put it around a node`);
   if (entry.host !== null && isContainer(node))
-    problems.nodeError(graph, entry, ["type"], `middleware ${node.id} is a container, which cannot wrap a node`);
+    problems.nodeError(graph, entry, ["type"], `middleware ${node.id} (${node.label}) is a container, which cannot wrap a node`);
 }
 
 function checkContainer(workflowIndex: WorkflowIndex, graph: IndexedGraph, entry: NodeEntry, problems: ProblemList): void {
   const { node, container: settings, containerProblems } = entry;
   if (settings === null) return;
   const report = (at: JsonPath, what: string) => {
-    const message = `node ${node.id}: ${["__container", ...at].join(".")} ${what}`;
+    const message = `${describeNode(node)}: ${["__container", ...at].join(".")} ${what}`;
     problems.nodeError(graph, entry, ["parameters", "__container", ...at], message);
   };
   for (const { at, message } of containerProblems) report(at, message);
@@ -181,7 +184,7 @@ function checkNesting(workflowIndex: WorkflowIndex, problems: ProblemList): void
     if (graph === undefined || entry === undefined)
       throw new Error(`subgraph ${first} is on a cycle and has no container for ${second}`);
     const way = formatCycle(cycle.map((number) => names[number] ?? ""));
-    const message = `node ${entry.node.id} makes subgraph ${first} contain itself: ${way}; point it to another subgraph`;
+    const message = `${describeNode(entry.node)} makes subgraph ${first} contain itself: ${way}; point it to another subgraph`;
     problems.nodeError(graph, entry, ["parameters", "__container", "subgraphId"], message);
     return; // sizes have no meaning then
   }

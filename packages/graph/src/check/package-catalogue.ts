@@ -2,8 +2,15 @@
 
 import { closestMatch, type NodeUi, omitUndefined, type SchemaMode, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
-import { type IndexedGraph, indexWorkflow, minVersionFor, type NodeEntry, type WorkflowIndex } from "../plan/workflow-index.ts";
-import { canonicalJson } from "../values/canonical-json.ts";
+import {
+  describeNode,
+  type IndexedGraph,
+  indexWorkflow,
+  minVersionFor,
+  type NodeEntry,
+  type WorkflowIndex,
+} from "../plan/workflow-index.ts";
+import { isSameJson } from "../values/canonical-json.ts";
 import { compareVersions } from "../values/version-order.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
 
@@ -35,6 +42,8 @@ export interface PackageCatalogue {
 export interface WorkflowCheckOptions {
   /** An unknown package is a warning: its node waits for a worker that has it. */
   readonly allowUnknown?: boolean;
+  /** Steps for the schemas of all nodes together; what needs more is refused as too costly. */
+  readonly stepsMax?: number | undefined;
 }
 
 /** Bound on the search for similar names, however many unknown names a definition has. */
@@ -72,18 +81,20 @@ export class CatalogueCheck {
 
   /** False where the package has no manifest that the node could be held against; what that means is reported. */
   #isPackageKnown(graph: IndexedGraph, entry: NodeEntry): boolean {
-    const { id, package: wanted } = entry.node;
+    const { package: wanted } = entry.node;
+    const named = describeNode(entry.node);
     if (this.#catalogue.versions(wanted.name).length > 0) return true;
     const at = ["package", "name"];
     const name = truncateName(wanted.name);
-    if (this.#catalogue.isListed(wanted.name)) this.#problems.nodeWarning(graph, entry, at, missingManifestMessage(id, name));
+    if (this.#catalogue.isListed(wanted.name)) this.#problems.nodeWarning(graph, entry, at, missingManifestMessage(named, name));
     else if (this.#allowsUnknown || this.#catalogue.names.length === 0) {
-      const message = `node ${id}: no worker has registered package ${name} yet; the node waits until one does`;
+      const message = `${named}: no worker has registered package ${name} yet; the node waits until one does`;
       this.#problems.nodeWarning(graph, entry, at, message);
     } else {
       const hint = formatSuggestion(this.#suggestName("", wanted.name, this.#catalogue.names));
-      const remedy = "start a worker that has it, or send allowUnknown: true and the node waits for one";
-      this.#problems.nodeError(graph, entry, at, `node ${id}: no worker has registered package ${name}${hint}; ${remedy}`);
+      const remedy =
+        "start a worker that has it (one that cannot load it logs why), or send allowUnknown: true and the node waits for one";
+      this.#problems.nodeError(graph, entry, at, `${named}: no worker has registered package ${name}${hint}; ${remedy}`);
     }
     return false;
   }
@@ -102,13 +113,13 @@ export class CatalogueCheck {
     return closest;
   }
 
-  #unknownTypeMessage({ id, type }: AuthoredNode, name: string, version: string): string {
+  #unknownTypeMessage(node: AuthoredNode, name: string, version: string): string {
     const types = this.#catalogue.nodeTypes?.(name, version) ?? [];
-    const hint = formatSuggestion(this.#suggestName(`${name} ${version}`, type, types));
+    const hint = formatSuggestion(this.#suggestName(`${name} ${version}`, node.type, types));
     const listed = types.slice(0, shownTypesMax).map(truncateName).join(", ");
     const more = types.length > shownTypesMax ? ` and ${types.length - shownTypesMax} more` : "";
     const known = types.length === 0 ? "" : `; it has ${listed}${more}`;
-    return `node ${id}: package ${name} ${version} has no node type ${truncateName(type)}${hint}${known}`;
+    return `${describeNode(node)}: package ${name} ${version} has no node type ${truncateName(node.type)}${hint}${known}`;
   }
 
   #checkNodeType(graph: IndexedGraph, entry: NodeEntry): void {
@@ -116,33 +127,36 @@ export class CatalogueCheck {
     const { name, version } = node.package;
     const report = (at: readonly string[], message: string) => this.#problems.nodeError(graph, entry, at, message);
     const known = this.#catalogue.versions(name);
-    if (!known.includes(version) && this.#catalogue.isListed(name, version)) {
-      const message = missingManifestMessage(node.id, `${truncateName(name)} ${version}`);
+    const named = describeNode(node);
+    if (!versionSetOf(known).has(version) && this.#catalogue.isListed(name, version)) {
+      const message = missingManifestMessage(named, `${truncateName(name)} ${version}`);
       return this.#problems.nodeWarning(graph, entry, ["package", "version"], message);
     }
     const used = usableVersion(version, minVersionFor(this.#index, graph, node), known);
     if (used === null) {
-      const versions = formatVersions([...known].sort(compareVersions));
-      return report(["package", "version"], `node ${node.id}: package ${name} has no version ${version}; it has ${versions}`);
+      const sorted = [...known].sort(compareVersions);
+      const remedy = `start a worker that has ${version} (workers read packages when they start), or use ${sorted.at(-1)}`;
+      const message = `package ${name} has no version ${version}; it has ${formatVersions(sorted)}: ${remedy}`;
+      return report(["package", "version"], `${named}: ${message}`);
     }
     const found = this.#catalogue.node(name, used, node.type);
     if (found === null) return report(["type"], this.#unknownTypeMessage(node, name, used));
     const isMiddleware = entry.host !== null;
     if (isMiddleware && found.role !== "middleware")
-      report(["type"], `middleware ${node.id}: ${node.type} is not a middleware and cannot wrap a node`);
+      report(["type"], `middleware ${node.id} (${node.label}): ${node.type} is not a middleware and cannot wrap a node`);
     else if (!isMiddleware && found.role === "middleware")
-      report(["type"], `node ${node.id}: ${node.type} is a middleware; put it around a node`);
+      report(["type"], `${named}: ${node.type} is a middleware; put it around a node`);
     else if (!isMiddleware && isContainer(node) !== (found.role === "container")) {
       const what = found.role === "container" ? "a container" : "no container";
-      report(["role"], `node ${node.id}: ${node.type} is ${what}; give it the role ${found.role ?? "node"}`);
+      report(["role"], `${named}: ${node.type} is ${what}; give it the role ${found.role ?? "node"}`);
     }
   }
 }
 
 const truncateName = (name: string): string => (name.length > shownCharsMax ? `${name.slice(0, shownCharsMax)}…` : name);
 const formatSuggestion = (name: string | null): string => (name === null ? "" : ` (did you mean ${truncateName(name)}?)`);
-const missingManifestMessage = (id: string, what: string): string =>
-  `node ${id}: no worker has sent a manifest of package ${what}, so the node is not checked`;
+const missingManifestMessage = (named: string, what: string): string =>
+  `${named}: no worker has sent a manifest of package ${what}, so the node is not checked`;
 
 /** Checks only whether the packages of a workflow are known: the rest was checked when it was published. */
 export function checkPackages(
@@ -158,10 +172,22 @@ export function checkPackages(
 const formatVersions = (versions: readonly string[]): string =>
   versions.length > 10 ? `${versions.slice(-10).join(", ")} and ${versions.length - 10} earlier ones` : versions.join(", ");
 
+/** Built once for a list of versions, however many nodes name one of them. */
+const versionSets = new WeakMap<readonly string[], { has(version: string): boolean; readonly highest: string | undefined }>();
+
+function versionSetOf(versions: readonly string[]) {
+  const known = versionSets.get(versions);
+  if (known !== undefined) return known;
+  const set = new Set(versions);
+  const made = { has: (version: string) => set.has(version), highest: [...versions].sort(compareVersions).at(-1) };
+  versionSets.set(versions, made);
+  return made;
+}
+
 /** The version as authored; else, where a least version is enough, the highest that is. */
 function usableVersion(version: string, minVersion: string | null, known: readonly string[]): string | null {
-  if (known.includes(version) || minVersion === null) return known.includes(version) ? version : null;
-  const highest = [...known].sort(compareVersions).at(-1);
+  const { has, highest } = versionSetOf(known);
+  if (has(version) || minVersion === null) return has(version) ? version : null;
   return highest !== undefined && compareVersions(highest, minVersion) >= 0 ? highest : null;
 }
 
@@ -214,7 +240,9 @@ function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue, 
 const hasSchemasOf = (node: AuthoredNode, found: NodeTypeDescription): boolean =>
   (["parameters", "results"] as const).every((root) => {
     const authored = node.schema?.[root];
-    return authored === undefined || canonicalJson(authored) === canonicalJson(found.schema[root] ?? true);
+    if (authored === undefined) return true;
+    const { [root]: described = true } = found.schema;
+    return isSameJson(authored, described);
   });
 
 const definedFields = <T extends object>(fields: T): Partial<T> =>

@@ -4,6 +4,7 @@ import type { Edge, NodePort } from "@astraflow/protocol";
 import { type BindingPath, isObject, type LocatedProblem, parseBindingPath, toJsonPointer } from "../values/binding-path.ts";
 import type { EdgeInput } from "./plan-types.ts";
 import {
+  describeNode,
   type IndexedGraph,
   type NodeEntry,
   parseBindingScope,
@@ -118,7 +119,7 @@ function resolveEdgeEnd(
   const bound = bindPort(index, graph, found, side);
   if (typeof bound !== "string") return { node: endNode.ordinal, bound };
   const { place, port } = found;
-  report("port", place.node.id, `node ${place.node.id}, port ${port.key}: ${bound}`);
+  report("port", place.node.id, `${describeNode(place.node)}, port ${port.key}: ${bound}`);
   return { node: endNode.ordinal, bound: null };
 }
 
@@ -137,18 +138,40 @@ function findPort(graph: IndexedGraph, endNode: NodeEntry, key: string, side: Ed
   const [, id = "", direction, inner = ""] = handle;
   const entry = graph.byId.get(id);
   if (entry === undefined || entry.host !== endNode.ordinal)
-    return `port "${key}", but node ${endNode.node.id} has no middleware ${id}`;
+    return `port "${key}", but ${describeNode(endNode.node)} has no middleware ${id}`;
   if (direction !== wantedDirection) return `port "${key}" as ${wantedDirection}; it is an ${direction}`;
   return findPortByKey(entry, inner, side);
 }
 
+/** Built once for a list of ports: as many edges as a workflow may have can lead to one node. */
+const portMaps = new WeakMap<readonly NodePort[], ReadonlyMap<string, NodePort>>();
+
+function portsByKey(ports: readonly NodePort[]): ReadonlyMap<string, NodePort> {
+  const known = portMaps.get(ports);
+  if (known !== undefined) return known;
+  // Of two ports with one key the first counts.
+  const map = new Map([...ports].reverse().map((port) => [port.key, port]));
+  portMaps.set(ports, map);
+  return map;
+}
+
+const namesShownMax = 50;
+const nameCharsShown = 100;
+
+/** The first names of a list, for a message. */
+export const formatNames = (names: readonly string[]): string =>
+  `${names
+    .slice(0, namesShownMax)
+    .map((name) => (name.length > nameCharsShown ? `${name.slice(0, nameCharsShown)}…` : name))
+    .join(", ")}${names.length > namesShownMax ? ` and ${names.length - namesShownMax} more` : ""}`;
+
 function findPortByKey(entry: NodeEntry, key: string, side: EdgeSide): FoundPort | string {
   const ports = side === "source" ? entry.node.ui?.outputPorts : entry.node.ui?.inputPorts;
   if (ports === undefined) return defaultPort(entry, key, side);
-  const port = ports.find((candidate) => candidate.key === key);
+  const port = portsByKey(ports).get(key);
   if (port !== undefined) return { place: entry, port };
-  const known = ports.length === 0 ? "it has none" : `it has ${ports.map((candidate) => candidate.key).join(", ")}`;
-  return `${portDirections[side]} port "${key}" of node ${entry.node.id}; ${known}`;
+  const known = ports.length === 0 ? "it has none" : `it has ${formatNames(ports.map((candidate) => candidate.key))}`;
+  return `${portDirections[side]} port "${key}" of ${describeNode(entry.node)}; ${known}`;
 }
 
 /**
@@ -160,16 +183,45 @@ function defaultPort(entry: NodeEntry, key: string, side: EdgeSide): FoundPort |
   const port = { key, label: key, binding: { path: toJsonPointer([root, key]) } };
   const known = listedNames(entry.node.schema?.[root]);
   const isRefused = key.startsWith("__") || typeof parseBindingPath(port.binding.path) === "string";
-  if (!isRefused && (known === null || known.isOpen || known.names.includes(key))) return { place: entry, port };
-  const names = known === null || known.names.length === 0 ? "" : `; its ${root} are ${known.names.slice(0, 50).join(", ")}`;
-  return `${portDirections[side]} port "${key}" of node ${entry.node.id}, which declares no ports${names}`;
+  if (!isRefused && (known === null || known.isOpen || known.has(key))) return { place: entry, port };
+  const names = known === null || known.names.length === 0 ? "" : `; its ${root} are ${formatNames(known.names)}`;
+  return `${portDirections[side]} port "${key}" of ${describeNode(entry.node)}, which declares no ports${names}`;
 }
 
-/** The properties that a schema of parameters or results lists, and whether there may be others. Null: it lists none. */
-export function listedNames(schema: unknown): { readonly names: readonly string[]; readonly isOpen: boolean } | null {
+/** The properties that a schema of parameters or results lists, and whether there may be others. */
+export interface ListedNames {
+  readonly names: readonly string[];
+  has(name: string): boolean;
+  readonly isOpen: boolean;
+  /** Something in the schema says that there may be others; else one that is not listed is perhaps a slip. */
+  readonly hasUnlisted: boolean;
+}
+
+/** Keywords by which a schema has properties that are not in its own list; the second kind may name some more. */
+const otherKeywords = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"];
+const namingKeywords = ["if", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedProperties", "$dynamicRef"];
+
+/** Built once for a schema, like the ports. */
+const listedNamesOf = new WeakMap<object, ListedNames>();
+
+/** Null: the schema lists none. */
+export function listedNames(schema: unknown): ListedNames | null {
   if (!isObject(schema) || !isObject(schema["properties"])) return null;
-  const hasOthers = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"].some((keyword) => schema[keyword] !== undefined);
-  return { names: Object.keys(schema["properties"]), isOpen: schema["additionalProperties"] !== false || hasOthers };
+  const known = listedNamesOf.get(schema);
+  if (known !== undefined) return known;
+  const { properties } = schema;
+  const hasOthers = otherKeywords.some((keyword) => schema[keyword] !== undefined);
+  const listed = {
+    names: Object.keys(properties),
+    has: (name: string) => Object.hasOwn(properties, name),
+    isOpen: schema["additionalProperties"] !== false || hasOthers,
+    hasUnlisted:
+      (schema["additionalProperties"] ?? false) !== false ||
+      hasOthers ||
+      namingKeywords.some((keyword) => schema[keyword] !== undefined),
+  };
+  listedNamesOf.set(schema, listed);
+  return listed;
 }
 
 /** Null: the binding itself cannot be read, which the checker says of every port, drawn upon or not. */

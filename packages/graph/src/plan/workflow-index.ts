@@ -113,6 +113,9 @@ export const schemaModeOf = (
   { policy }: AuthoredNode,
 ): SchemaMode | undefined => policy?.schemaMode ?? graph.definition.schemaMode ?? workflowIndex.root.definition.schemaMode;
 
+/** How messages name a node: `node 3211… (Count)`. */
+export const describeNode = ({ id, label }: Pick<NodeEntry["node"], "id" | "label">): string => `node ${id} (${label})`;
+
 /** The place of a node in its graph's definition, as steps. */
 export const definitionPathOf = (entry: NodeEntry): JsonPath =>
   entry.host === null ? ["nodes", entry.ordinal] : ["nodes", entry.host, "middlewares", entry.chainIndex ?? 0];

@@ -80,6 +80,10 @@ const faultTable = {
   "E.PKG.PERMISSION": seed(403, "The package, its origin or one of its hooks is not allowed here.", { resp: "NOPERM" }),
   "E.MANIFEST.INVALID": own(422, "The manifest does not have the shape of a package manifest."),
   "E.WORKFLOW.INVALID": own(400, "The workflow does not have the shape of a workflow, or its graph contradicts itself."),
+  "E.WORKFLOW.TOO_COSTLY": own(
+    400,
+    "Checking the workflow takes more steps than a request may; the message names the node. Make its schemas or values simpler.",
+  ),
   "E.WORKFLOW.UNSUPPORTED": own(422, "The workflow is well formed but needs something this scheduler does not support."),
 
   // Calls of a middleware into its chain; the field spells these without a prefix

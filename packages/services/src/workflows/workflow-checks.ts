@@ -66,7 +66,8 @@ export function invalidWorkflowFault(problems: readonly WorkflowProblem[]): Faul
   const [first] = errors;
   if (first === undefined) return null;
   const more = errors.length > 1 ? `; and ${errors.length - 1} more ${errors.length === 2 ? "problem" : "problems"}` : "";
-  return fault("E.WORKFLOW.INVALID", `${first.message}${more}`, {
+  const isTooCostly = errors.every(({ code }) => code === "E.WORKFLOW.TOO_COSTLY");
+  return fault(isTooCostly ? "E.WORKFLOW.TOO_COSTLY" : "E.WORKFLOW.INVALID", `${first.message}${more}`, {
     path: first.path,
     ...(first.node !== undefined && { node: first.node }),
     problems: errors.slice(0, problemsMax),
