@@ -12,6 +12,7 @@ import {
   type WorkflowIndex,
 } from "../plan/workflow-index.ts";
 import { type JsonPath, parseBindingPath } from "../values/binding-path.ts";
+import { checkDescribedSize } from "./check-size.ts";
 import { checkValues, warnOfIgnoredRules } from "./check-values.ts";
 import { CatalogueCheck, type PackageCatalogue, type WorkflowCheckOptions } from "./package-catalogue.ts";
 import { type GraphProblem, ProblemList } from "./problem-list.ts";
@@ -37,6 +38,7 @@ export function checkWorkflow(
   checkValues(workflowIndex, resolvedEdges, problems, options.stepsMax);
   warnOfUnknownFields(workflowIndex, problems);
   if (catalogue === undefined) return problems.list;
+  checkDescribedSize(workflowIndex, problems, options.stepsMax);
   const catalogueCheck = new CatalogueCheck(workflowIndex, catalogue, problems, options);
   const budget = { stepsLeft: Math.min(schemaStepsMax, options.stepsMax ?? schemaStepsMax) };
   for (const graph of workflowIndex.graphs) {
