@@ -185,10 +185,17 @@ export type PageQuery =
       /** Words that must all be found (each may be the beginning of one) among the `runSearchTerms` of the run. */
       readonly search?: string;
     }
-  | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId; readonly tasksMax?: number }
+  /** `withoutInputs`: the definition is empty and the parameters of tasks are null. Both may be megabytes that an answer does not show. */
+  | {
+      readonly page: "run";
+      readonly tenant: Tenant;
+      readonly run: RunId;
+      readonly tasksMax?: number;
+      readonly withoutInputs?: boolean;
+    }
   /** Tasks of a run in id order, after one of them. */
   | { readonly page: "tasks"; readonly tenant: Tenant; readonly run: RunId; readonly after?: TaskId; readonly limit: number }
-  | { readonly page: "task"; readonly tenant: Tenant; readonly task: TaskId }
+  | { readonly page: "task"; readonly tenant: Tenant; readonly task: TaskId; readonly withoutInputs?: boolean }
   /** Documents of a collection by (sort, id); `prefix` of their names; `search` as for runs. */
   | {
       readonly page: "docs";

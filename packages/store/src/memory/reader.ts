@@ -54,18 +54,20 @@ export function readPage<Q extends PageQuery>(tables: MemoryTables, query: Q): P
 
 const pageReaders: PageReaders<[MemoryTables]> = {
   runs: readRuns,
-  run: ({ tenant, run: id, tasksMax }, tables) => {
+  run: ({ tenant, run: id, tasksMax, withoutInputs }, tables) => {
     const run = findOwnRun(tables, tenant, id);
-    return { detail: run === null ? null : readRunDetail(tables, run, tasksMax) };
+    const detail = run === null ? null : readRunDetail(tables, run, tasksMax);
+    if (detail === null || withoutInputs !== true) return { detail };
+    return { detail: { ...detail, tasks: detail.tasks.map((task) => ({ ...task, params: null })), workflow: "" } };
   },
   tasks: ({ tenant, run: id, after = "", limit }, tables) => {
     const run = findOwnRun(tables, tenant, id);
     return cutPage(run === null ? [] : takeFirst(tables.tasksOf(run.id, after), limit + 1), limit, idOf);
   },
-  task: ({ tenant, task: id }, tables) => {
+  task: ({ tenant, task: id, withoutInputs }, tables) => {
     const run = findOwnRun(tables, tenant, runOf(id));
     const task = run === null ? null : tables.find("task", id);
-    return { run: task === null ? null : run, task };
+    return { run: task === null ? null : run, task: task !== null && withoutInputs === true ? { ...task, params: null } : task };
   },
   docs: readDocuments,
   doc: ({ tenant, collection, names }, tables) => ({

@@ -55,6 +55,7 @@ export type SqliteStore = MaintainedStore<SqliteStats, number>;
 
 const defaults = {
   cacheRows: 50_000,
+  cacheChars: 64 * 1024 * 1024,
   unindexedLogRowsMax: unindexedLogRowsDefault,
   unindexedRunsMax: unindexedRunsDefault,
   busyMs: 1_000,

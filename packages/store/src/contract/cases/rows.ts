@@ -74,6 +74,64 @@ const rowsAreReplaced: ContractCase = {
     }),
 };
 
+const megabyte = "x".repeat(1024 * 1024);
+
+const largeValuesComeBack: ContractCase = {
+  title:
+    "[S520] a store returns large parameters and results exactly as they were written: in turns, in lists, in pages, after every move of their task and after it is reopened",
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const params = `{"text":"${megabyte} ü \u{1f600}"}`;
+      const ready = taskRow("r1.0", { phase: "ready", line: "l", readyAt: 1, params });
+      await client.write(changeSet({ puts: [runRow("r1"), ready], enqueued: [{ task: ready.id, tenant: "acme", cost: 1 }] }));
+      const leased = taskRow("r1.0", { phase: "leased", worker: "acme/w1", boot: "b1", fence: 2, params });
+      await client.write(changeSet({ puts: [leased] }));
+      const tx = await client.begin({ rows: ["run/r1"], lists: [{ of: "held", worker: "acme/w1", limit: 5 }] });
+      assert.deepEqual(tx.tasks({ of: "held", worker: "acme/w1", limit: 5 }), [leased]);
+      await tx.abort();
+      const ended = taskRow("r1.0", { phase: "succeeded", worker: "acme/w1", endedAt: 9, params, result: `["${megabyte}"]` });
+      await client.write(changeSet({ puts: [ended] }));
+
+      for (const again of [false, true]) {
+        const reader = again ? await StoreClient.open(fixture) : client;
+        assert.deepEqual(await reader.readOne("task/r1.0"), ended);
+        const { detail } = await reader.store.page({ page: "run", tenant: "acme", run: "r1" });
+        assert.deepEqual(detail?.tasks, [ended]);
+        assert.deepEqual((await reader.store.page({ page: "task", tenant: "acme", task: "r1.0" })).task, ended);
+        await reader.store.close();
+      }
+    }),
+};
+
+const largeValuesAreReplaced: ContractCase = {
+  title:
+    "[S520] a store replaces a large value by another, by a small one and by none, leaves it as it was where a turn fails, and removes it with its task",
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const task = (params: string | null) => taskRow("r1.0", { params });
+      const large = [`"a${megabyte}"`, `"b${megabyte}"`, `"@${megabyte}"`];
+      await client.write(changeSet({ puts: [runRow("r1"), task(large[0] ?? "")] }));
+      const bad = changeSet({ puts: [runRow("r2", { tenant: null as unknown as string })] });
+      const tx = await client.begin({ rows: ["run/r1", "run/r2"] });
+      const failed = await client.commit(tx, [changeSet({ puts: [task(large[1] ?? "")] }), bad]);
+      assert.equal(failed.outcome, "failed");
+      assert.deepEqual(await client.readOne("task/r1.0"), task(large[0] ?? ""));
+
+      for (const params of [...large, "{}", null, "@12", large[0] ?? "", "@12", "{}"]) {
+        await client.write(changeSet({ puts: [task(params)] }));
+        assert.deepEqual(await client.readOne("task/r1.0"), task(params));
+      }
+
+      await client.write(changeSet({ puts: [task(large[0] ?? "")] }));
+      await client.write(changeSet({ roots: ["run/r1"], deletes: ["task/r1.0"] }));
+      assert.deepEqual(await client.read("task/r1.0"), [null]);
+      await client.write(changeSet({ puts: [task("{}")] }));
+      assert.deepEqual(await client.readOne("task/r1.0"), task("{}"));
+    }),
+};
+
 export const everyChangeSetIsWritten: ContractCase = {
   title: "[S3] a store writes the rows and facts of every change set of a turn that it reports as committed",
   run: (createFixture) =>
@@ -254,6 +312,8 @@ export const rowCases: readonly ContractCase[] = [
   epochsRise,
   rowsComeBackExactly,
   rowsAreReplaced,
+  largeValuesComeBack,
+  largeValuesAreReplaced,
   everyChangeSetIsWritten,
   invalidChangeSetIsNamed,
   changeSetsKeepToTheirRoots,

@@ -165,6 +165,9 @@ const tasksArePaged: ContractCase = {
         const { detail } = await client.store.page({ page: "run", tenant: "acme", run: "r1", tasksMax });
         assert.deepEqual(detail, { run, tasks: tasks.slice(0, tasksMax), workflow: "" });
       }
+      const brief = await client.store.page({ page: "run", tenant: "acme", run: "r1", tasksMax: 2, withoutInputs: true });
+      const withoutParams = tasks.slice(0, 2).map((task) => ({ ...task, params: null }));
+      assert.deepEqual(brief.detail, { run, tasks: withoutParams, workflow: "" });
       const one = (tenant: string, task: string) => client.store.page({ page: "task", tenant, task });
       assert.deepEqual(await one("acme", "r1.4*0/7"), { run, task: tasks[4], head: 1 });
       for (const [tenant, task] of [

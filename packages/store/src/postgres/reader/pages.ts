@@ -26,10 +26,12 @@ export interface PageStatement<P extends PageName> {
 
 export const pageStatements: { readonly [P in Exclude<PageName, "runs" | "docs">]: PageStatement<P> } = {
   run: {
-    selects: ({ tenant, run, tasksMax }) => [
+    selects: ({ tenant, run, tasksMax, withoutInputs }) => [
       runSql(tenant, run),
-      tasksSql({ tenant, run, limit: tasksMax }),
-      `SELECT w.body FROM ${schemaName}.run r JOIN ${schemaName}.workflow w ON w.id = r.workflow WHERE ${ownRunSql(tenant, run)}`,
+      tasksSql({ tenant, run, limit: tasksMax, withoutInputs }),
+      withoutInputs === true
+        ? "SELECT NULL"
+        : `SELECT w.body FROM ${schemaName}.run r JOIN ${schemaName}.workflow w ON w.id = r.workflow WHERE ${ownRunSql(tenant, run)}`,
     ],
     decode([cells, tasks, workflow]) {
       const run = decodeCell("run", cells);
@@ -41,9 +43,9 @@ export const pageStatements: { readonly [P in Exclude<PageName, "runs" | "docs">
     decode: ([tasks], { limit }) => cutPage(decodeRows("task", tasks), Math.max(0, limit), idOf),
   },
   task: {
-    selects: ({ tenant, task }) => [
+    selects: ({ tenant, task, withoutInputs }) => [
       runSql(tenant, runOf(task)),
-      `SELECT ${rowArraySql("task", "t")} FROM ${schemaName}.task t WHERE t.id = ${text(task)}
+      `SELECT ${rowArraySql("task", "t", withoutInputs === true ? "params" : undefined)} FROM ${schemaName}.task t WHERE t.id = ${text(task)}
         AND EXISTS (SELECT FROM ${schemaName}.run r WHERE ${ownRunSql(tenant, runOf(task))})`,
     ],
     decode: ([run, task]) => ({ run: task === null ? null : decodeCell("run", run), task: decodeCell("task", task) }),

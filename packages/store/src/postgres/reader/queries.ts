@@ -108,11 +108,17 @@ export function searchRunsSql(query: RunsQuery, limit: number): string {
 export const ownRunSql = (tenant: string, run: string): string => `r.id = ${text(run)} AND r.tenant || '' = ${text(tenant)}`;
 
 /** Nothing for a stranger: the run must be the tenant's own. */
-export function tasksSql(query: { tenant: string; run: string; after?: string; limit?: number | undefined }): string {
+export function tasksSql(query: {
+  readonly tenant: string;
+  readonly run: string;
+  readonly after?: string;
+  readonly limit?: number | undefined;
+  readonly withoutInputs?: boolean | undefined;
+}): string {
   const { tenant, run, limit } = query;
   const first = `${run}.`;
   const after = query.after === undefined || query.after < first ? first : query.after;
-  return `SELECT json_agg(${rowArraySql("task", "x")} ORDER BY x.id) FROM (SELECT * FROM ${schemaName}.task t
+  return `SELECT json_agg(${rowArraySql("task", "x", query.withoutInputs === true ? "params" : undefined)} ORDER BY x.id) FROM (SELECT * FROM ${schemaName}.task t
     WHERE t.id > ${text(after)} AND t.id < ${text(`${run}/`)} AND EXISTS (SELECT FROM ${schemaName}.run r WHERE ${ownRunSql(tenant, run)})
     ORDER BY t.id LIMIT ${limit === undefined ? "ALL" : whole(Math.max(0, limit))}) x`;
 }

@@ -81,8 +81,8 @@ export function columnNames(kind: RowKind): readonly string[] {
 }
 
 /** One row as a JSON array: shorter than an object, and the client knows the names. */
-export function rowArraySql(kind: RowKind, alias: string): string {
-  const cells = Object.keys(rowShapes[kind]).map((field) => `${alias}."${field}"`);
+export function rowArraySql(kind: RowKind, alias: string, leftOut?: string): string {
+  const cells = Object.keys(rowShapes[kind]).map((field) => (field === leftOut ? "NULL" : `${alias}."${field}"`));
   return `json_build_array(${cells.join(", ")})`;
 }
 

@@ -121,6 +121,12 @@ const migrations: readonly string[] = [
   INSERT INTO run_fresh SELECT id FROM run;
   CREATE VIRTUAL TABLE run_words USING fts5 (words, content = '', columnsize = 0, detail = none, tokenize = 'ascii');
   `,
+  // Large values of tasks. Those that are in their tasks' rows already stay there until the task is written again. However a task is
+  // deleted, its values go with it.
+  `
+  CREATE TABLE task_value (task TEXT NOT NULL, field TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (task, field)) STRICT;
+  CREATE TRIGGER task_value_gone AFTER DELETE ON task BEGIN DELETE FROM task_value WHERE task = old.id; END;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

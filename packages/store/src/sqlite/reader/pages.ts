@@ -37,6 +37,7 @@ import { chunkFields, decodeChunk, runPhases, taskPhases, workerPhases } from ".
 import type { SqliteCells, SqliteConnection } from "../file/connection.ts";
 import { columnsByKind, decodeRow, isOpenSql, readRow, readRows } from "../rows/columns.ts";
 import { internedNumberSql } from "../rows/interned-texts.ts";
+import { withValues } from "../rows/task-values.ts";
 import { documentBoundsSql, documentListValues, searchDocuments } from "../search/document-search.ts";
 import { createWorkerCheck, searchRuns } from "../search/run-search.ts";
 
@@ -156,7 +157,9 @@ function readRun(query: PageFor<"run">, connection: SqliteConnection): { detail:
   const run = findOwnRun(connection, query.tenant, query.run);
   if (run === null) return { detail: null };
   // SQLite takes a negative limit for none.
-  const tasks = readRows(connection, "task", tasksSql, `${run.id}.`, `${run.id}/`, Math.max(-1, query.tasksMax ?? -1));
+  const found = connection.all(tasksSql, `${run.id}.`, `${run.id}/`, Math.max(-1, query.tasksMax ?? -1));
+  const tasks = found.map((cells) => withValues(connection, decodeRow("task", cells), query.withoutInputs));
+  if (query.withoutInputs === true) return { detail: { run, tasks, workflow: "" } };
   const [workflow = ""] = connection.get("SELECT body FROM workflow WHERE id = ?", run.workflow) ?? [];
   return { detail: { run, tasks, workflow: String(workflow) } };
 }
@@ -170,10 +173,11 @@ function readTasks(query: PageFor<"tasks">, connection: SqliteConnection): CutPa
   return cutPage(readRows(connection, "task", tasksSql, after, `${run.id}/`, limit + 1), limit, idOf);
 }
 
-function readTask({ tenant, task: id }: PageFor<"task">, connection: SqliteConnection) {
+function readTask({ tenant, task: id, withoutInputs }: PageFor<"task">, connection: SqliteConnection) {
   const run = findOwnRun(connection, tenant, runOf(id));
-  const task = run === null ? null : readRow(connection, "task", taskSql, id);
-  return { run: task === null ? null : run, task };
+  const cells = run === null ? undefined : connection.get(taskSql, id);
+  if (cells === undefined) return { run: null, task: null };
+  return { run, task: withValues(connection, decodeRow("task", cells), withoutInputs) };
 }
 
 const documentsByIdSql = `SELECT ${columnsByKind.doc.names} FROM doc WHERE id IN (SELECT value FROM json_each(?))`;

@@ -14,6 +14,7 @@ import {
 } from "../../common/row-shape.ts";
 import type { SqliteCells, SqliteConnection } from "../file/connection.ts";
 import { type InternedTexts, internedTextSql } from "./interned-texts.ts";
+import { withValues } from "./task-values.ts";
 
 interface Column {
   readonly field: string;
@@ -71,7 +72,7 @@ export function encodeCells(row: Row, mask: number, internedTexts: NumbersOfText
   return cells;
 }
 
-/** The one place that believes the file: whether the columns fit the row's phase, the engine checks when it loads the row. */
+/** The one place that believes the file; large values are references here. Whether the columns fit the row's phase, the engine checks when it loads the row. */
 export function decodeRow<K extends RowKind>(kind: K, cells: SqliteCells): RowOfKind<K> {
   const row: Record<string, unknown> = { kind };
   const { columns } = columnsByKind[kind];
@@ -83,14 +84,14 @@ export function decodeRow<K extends RowKind>(kind: K, cells: SqliteCells): RowOf
   return row as unknown as RowOfKind<K>;
 }
 
-/** The rows that a statement selects. */
+/** The rows that a statement selects, whole. */
 export function readRows<K extends RowKind>(
   connection: SqliteConnection,
   kind: K,
   sql: string,
   ...values: SQLInputValue[]
 ): RowOfKind<K>[] {
-  return connection.all(sql, ...values).map((cells) => decodeRow(kind, cells));
+  return connection.all(sql, ...values).map((cells) => decodeWhole(connection, kind, cells));
 }
 
 export function readRow<K extends RowKind>(
@@ -100,7 +101,13 @@ export function readRow<K extends RowKind>(
   ...values: SQLInputValue[]
 ): RowOfKind<K> | null {
   const cells = connection.get(sql, ...values);
-  return cells === undefined ? null : decodeRow(kind, cells);
+  return cells === undefined ? null : decodeWhole(connection, kind, cells);
+}
+
+/** A row for a page: with the values that are stored apart. */
+function decodeWhole<K extends RowKind>(connection: SqliteConnection, kind: K, cells: SqliteCells): RowOfKind<K> {
+  const row: Row = decodeRow<RowKind>(kind, cells);
+  return (row.kind === "task" ? withValues(connection, row) : row) as RowOfKind<K>;
 }
 
 /** A field that no column can hold: thrown, so that the unit it came in is refused. */

@@ -8,7 +8,8 @@ import type { SqliteConnection } from "../file/connection.ts";
 import { columnsByKind, decodeRow, isOpenSql, updateSql } from "../rows/columns.ts";
 import { DeadlineIndex } from "../rows/deadline-index.ts";
 import { InternedTexts, internedNumberSql } from "../rows/interned-texts.ts";
-import { RowCache } from "../rows/row-cache.ts";
+import { RowCache, type RowCacheLimits } from "../rows/row-cache.ts";
+import { withLazyValues } from "../rows/task-values.ts";
 import { countUnindexedRuns } from "../search/run-search.ts";
 import { countUnindexedSql } from "../search/subject-history.ts";
 
@@ -30,11 +31,10 @@ export const openTasksSql = `${tasksAfterSql} AND ${isOpenSql} ORDER BY id LIMIT
 export const taskRangeSql = `${tasksAfterSql} AND id <= ?4 ORDER BY id LIMIT ?3`;
 const cachedClocksMax = 100_000;
 const updatesMax = 128;
-/** Documents with longer bodies are read when they are asked for: the cache counts rows, not bytes. */
-const cachedBodyCharsMax = 4_096;
+/** Longer bodies are read when they are asked for: a document is seldom read twice, a definition is compiled once. */
+const cachedBodyCharsMax = { doc: 4_096, workflow: 64 * 1024 };
 
-export interface RepositoryLimits {
-  readonly cacheRows: number;
+export interface RepositoryLimits extends RowCacheLimits {
   /** How many rows of a tenant's log may be outside the index of histories. */
   readonly unindexedLogRowsMax: number;
   /** How many runs may be outside the index of words. */
@@ -61,7 +61,7 @@ export class SqliteRepository {
   constructor(connection: SqliteConnection, limits: RepositoryLimits) {
     this.connection = connection;
     this.limits = limits;
-    this.cache = new RowCache(limits.cacheRows);
+    this.cache = new RowCache(limits);
     this.deadlines = new DeadlineIndex(connection);
     this.internedTexts = new InternedTexts(connection);
     this.unindexedRuns = countUnindexedRuns(connection);
@@ -69,7 +69,7 @@ export class SqliteRepository {
 
   find(kind: RowKind, id: string): Row | null {
     const cached = this.cache.get(kind, id);
-    if (cached !== undefined) return cached;
+    if (cached !== undefined) return this.#present(cached);
     if (this.#isAboveHighestId(kind, id)) return null;
     const { selected } = columnsByKind[kind];
     const cells = this.connection.get(`SELECT ${selected} FROM ${kind} WHERE id = ?`, id);
@@ -173,7 +173,7 @@ export class SqliteRepository {
     this.#taskQueueClocks.set(line, clock);
   }
 
-  /** A committed image, with the one it replaced. */
+  /** A committed image as the table has it, with the one it replaced. */
   noteWritten(before: Row | null, after: Row | null): void {
     this.deadlines.noteWritten(before, after);
     if (after !== null) {
@@ -195,9 +195,14 @@ export class SqliteRepository {
 
   #cacheRow(kind: RowKind, row: Row): Row {
     const cached = this.cache.get(kind, row.id);
-    if (cached !== undefined) return cached;
+    if (cached !== undefined) return this.#present(cached);
     if (!hasLongBody(row)) this.cache.set(row);
-    return row;
+    return this.#present(row);
+  }
+
+  /** A row of the cache or the table as a turn sees it. */
+  #present(row: Row): Row {
+    return row.kind === "task" ? withLazyValues(this.connection, row) : row;
   }
 
   #requireRow(kind: RowKind, id: string): Row {
@@ -229,7 +234,8 @@ export class SqliteRepository {
   }
 }
 
-const hasLongBody = (row: Row): boolean => row.kind === "doc" && row.body.length > cachedBodyCharsMax;
+const hasLongBody = (row: Row): boolean =>
+  (row.kind === "doc" || row.kind === "workflow") && row.body.length > cachedBodyCharsMax[row.kind];
 
 /** JavaScript and SQLite order texts alike as long as the bound is plain ASCII; with any other, the table is asked. */
 function asciiBound(id: string): string | null {

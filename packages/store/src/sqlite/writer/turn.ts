@@ -18,6 +18,7 @@ import type {
 import { keyOf, rootOf, runKey, runOf, splitKey } from "@astraflow/engine";
 import type { RowKind } from "../../common/row-shape.ts";
 import { OpenTurn } from "../../common/turn.ts";
+import { hasLargeValues } from "../rows/task-values.ts";
 import type { SqliteRepository } from "./repository.ts";
 
 /** What the turn hands to the store when it is over. */
@@ -129,7 +130,8 @@ export class SqliteTurn extends OpenTurn implements TurnTransaction {
   /** The image a row had before this turn. */
   rowBeforeTurn(kind: RowKind, id: string): Row | null {
     const cached = this.#repository.cache.get(kind, id);
-    if (cached !== undefined) return cached;
+    // A row with large values is another object each time it is presented: the turn keeps the one whose values it has read.
+    if (cached !== undefined && (cached.kind !== "task" || !hasLargeValues(cached))) return cached;
     const wanted = this.#rowsToPreload;
     this.#rowsToPreload = null;
     if (wanted !== null) this.#load(wanted);

@@ -8,6 +8,7 @@ import {
   type Row,
   type RunId,
   splitKey,
+  type TaskRow,
   type Tenant,
 } from "@astraflow/engine";
 import { type InvalidChangeSet, invalidChangeSet } from "../../common/change-set-check.ts";
@@ -15,6 +16,7 @@ import { assignRanks, FairnessClocks, withRank } from "../../common/fairness-ran
 import { assignPositions, type PositionedFacts, packFacts } from "../../common/log-rows.ts";
 import { changedColumnsMask, chunkFields } from "../../common/row-shape.ts";
 import { allColumnsMask, columnsByKind, encodeCells } from "../rows/columns.ts";
+import { storedRowOf, writeLargeValues } from "../rows/task-values.ts";
 import { indexDocument, unindexDocument } from "../search/document-search.ts";
 import { indexPendingRuns, markRunsUnindexed } from "../search/run-search.ts";
 import { indexSubjectHistory } from "../search/subject-history.ts";
@@ -59,13 +61,10 @@ export function writeTurn(repository: SqliteRepository, turn: SqliteTurn, number
   for (const [index, unit] of units.entries()) {
     try {
       for (const row of unit.puts) {
-        const after = withRank(row, ranks);
-        writeRow(repository, previousRows[nextRows.length] ?? null, after);
-        nextRows.push(after);
+        nextRows.push(writeRow(repository, previousRows[nextRows.length] ?? null, withRank(row, ranks)));
       }
       for (let drop = 0; drop < unit.deletes.length; drop++) {
-        writeRow(repository, previousRows[nextRows.length] ?? null, null);
-        nextRows.push(null);
+        nextRows.push(writeRow(repository, previousRows[nextRows.length] ?? null, null));
       }
       for (const chunk of unit.chunks ?? []) connection.write(insertChunkSql, ...chunkFields.map((field) => chunk[field]));
       if (unit.mail.length > 0) repository.isMailEmpty = false;
@@ -157,8 +156,11 @@ function loadPreviousRows(units: readonly ChangeSet[], turn: SqliteTurn, clocks:
   return previousRows;
 }
 
-function writeRow(repository: SqliteRepository, before: Row | null, after: Row | null): void {
+/** Returns the row as the table has it now. */
+export function writeRow(repository: SqliteRepository, seenBefore: Row | null, seenAfter: Row | null): Row | null {
   const { connection, internedTexts } = repository;
+  const before = seenBefore?.kind === "task" ? storedRowOf(seenBefore) : seenBefore;
+  const after = seenAfter?.kind === "task" ? writeLargeValues(connection, seenBefore as TaskRow | null, seenAfter) : seenAfter;
   if (before?.kind === "doc") unindexDocument(connection, before, after as DocRow | null);
   if (after === null) {
     if (before !== null) connection.write(`DELETE FROM ${before.kind} WHERE id = ?`, before.id);
@@ -173,6 +175,7 @@ function writeRow(repository: SqliteRepository, before: Row | null, after: Row |
     }
   }
   if (after?.kind === "doc") indexDocument(connection, before as DocRow | null, after);
+  return after;
 }
 
 const constraintFailed = 19;
