@@ -10,7 +10,7 @@ export { type RunOrigin, readRunOrigin } from "./core/rows/run.ts";
 export { attemptPhase } from "./core/rows/task.ts";
 export { lastStep, nodeAt, scopeOf, taskPathOf } from "./core/rows/task-path.ts";
 export { readTaskState, type TaskState } from "./core/rows/task-state.ts";
-export { livenessAfter } from "./core/rows/worker.ts";
+export { isGone, livenessAfter } from "./core/rows/worker.ts";
 export { readCondition, type WorkerCondition } from "./core/rows/worker-condition.ts";
 export { redactCommand, type WorkerCommandRecord } from "./core/workers/command-records.ts";
 export type {

@@ -143,7 +143,8 @@ export class FuzzWorker {
     this.engine = null;
     this.session = null;
     this.#isJoining = false;
-    if (killable !== null && session !== null) this.#send(killable, { type: "worker.leave", session, reason: "closed" });
+    if (killable !== null && session !== null)
+      this.#send(killable, { type: "worker.leave", session, reason: "closed", isOrderly: true });
   }
 
   actRandomly(): void {

@@ -33,7 +33,7 @@ export class LogChecker {
   readonly #capacities: ReadonlyMap<string, WorkerCapacity>;
   readonly #runs = new Map<string, ReplayedRun>();
   readonly #tasks = new Map<string, ReplayedTask>();
-  readonly #workerPhases = new Map<string, "online" | "away" | "lost">();
+  readonly #workerPhases = new Map<string, "online" | "away" | "lost" | "left">();
   readonly #draining = new Set<string>();
   /** Workers short of memory, with the process that reported it: another process starts afresh. */
   readonly #pressured = new Set<string>();
@@ -78,6 +78,7 @@ export class LogChecker {
     if (type === "worker.kicked" && this.#workerPhases.get(worker) === "online") this.#workerPhases.set(worker, "away");
     if (type === "worker.left") this.#workerPhases.set(worker, "away");
     if (type === "worker.lost") this.#workerPhases.set(worker, "lost");
+    if (type === "worker.gone") this.#workerPhases.set(worker, "left");
     if (type === "worker.draining") this.#draining.add(worker);
     if (type === "worker.undrained") this.#draining.delete(worker);
     return null;

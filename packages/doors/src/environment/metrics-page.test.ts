@@ -162,11 +162,13 @@ describe("what /metrics shows", () => {
       'workers{tenant="default",state="online"} 2',
       'workers{tenant="default",state="away"} 1',
       'workers{tenant="default",state="lost"} 0',
+      'workers{tenant="default",state="left"} 0',
       'workers{tenant="default",state="draining"} 1',
       'workers{tenant="default",state="saturated"} 1',
       'workers{tenant="third",state="online"} 0',
       'workers{tenant="third",state="away"} 0',
       'workers{tenant="third",state="lost"} 1',
+      'workers{tenant="third",state="left"} 0',
       'workers{tenant="third",state="draining"} 0',
       'workers{tenant="third",state="saturated"} 0',
     ]);

@@ -184,7 +184,8 @@ function expireRow(work: UnitOfWork, loaded: Row, limits: ExpiryLimits, isolate:
         });
       // All of them are in other hands or in quarantine: trying at once again would only spin.
       const lost = work.worker(worker.id);
-      if (held.length > 0 && moved === 0 && lost?.phase === "lost") work.put({ ...lost, due: work.now + work.settings.idleMs });
+      if (held.length > 0 && moved === 0 && (lost?.phase === "lost" || lost?.phase === "left"))
+        work.put({ ...lost, due: work.now + work.settings.idleMs });
       return;
     }
     case "key": {

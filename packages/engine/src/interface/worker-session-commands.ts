@@ -106,6 +106,8 @@ export interface DescribeWorkerCommand extends SessionReport {
 export interface LeaveWorkerCommand extends SessionReport {
   readonly type: "worker.leave";
   readonly reason: string;
+  /** The worker itself closed its connection as one that has finished. */
+  readonly isOrderly?: true;
 }
 
 export interface DrainWorkerCommand extends IdempotentRequest {

@@ -203,8 +203,8 @@ interface WorkerFields {
 export type WorkerRow = WorkerFields &
   (
     | { readonly phase: "online" | "away"; readonly due: Millis }
-    /** Null once all its attempts are taken back. */
-    | { readonly phase: "lost"; readonly due: Millis | null }
+    /** Null once all its attempts are taken back. A worker that left holds nothing, but tasks may wait for it. */
+    | { readonly phase: "lost" | "left"; readonly due: Millis | null }
     /** Registered over REST only; it gets no tasks before its socket is up. */
     | { readonly phase: "enrolled"; readonly due: null }
   );

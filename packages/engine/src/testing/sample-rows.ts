@@ -95,6 +95,7 @@ const leaseEnd: { readonly [P in WorkerPhase]: InPhase<WorkerRow, P>["due"] } = 
   online: 60_000,
   away: 60_000,
   lost: null,
+  left: null,
   enrolled: null,
 };
 

@@ -250,6 +250,7 @@ const presenceAfterFact: Readonly<Record<string, Partial<EventData<"worker.heart
   "worker.left": { connected: false },
   "worker.kicked": { connected: false },
   "worker.lost": { connected: false, registered: false },
+  "worker.gone": { connected: false, registered: false },
 };
 
 /** Facts from before failures had a code of their own were about packages alone. */

@@ -1,6 +1,6 @@
 // Package versions of which workers announced different manifests: who has which.
 
-import type { WorkerRow } from "@astraflow/engine";
+import { isGone, type WorkerRow } from "@astraflow/engine";
 import type { ManifestHolders } from "@astraflow/protocol";
 import { readWorkerDescription } from "./worker-description.ts";
 
@@ -12,11 +12,11 @@ const namedWorkersMax = 20;
 
 export const noConflicts: ManifestConflicts = new Map();
 
-/** Workers that are lost announce nothing any more. */
+/** Workers that are lost or have left announce nothing any more. */
 export function findManifestConflicts(workers: readonly WorkerRow[]): ManifestConflicts {
   const holders = new Map<string, Map<string, string[]>>();
   for (const worker of workers) {
-    if (worker.phase === "lost") continue;
+    if (isGone(worker)) continue;
     for (const { name, version, manifest } of readWorkerDescription(worker).packages ?? []) {
       if (manifest === undefined) continue;
       const ofVersion = holders.get(`${name}/${version}`) ?? new Map<string, string[]>();

@@ -2,6 +2,7 @@
 
 import {
   defaultSettings,
+  isGone,
   livenessAfter,
   nodeAt,
   type RunDetail,
@@ -58,6 +59,10 @@ export function drainReasonsOf(worker: WorkerRow, condition: WorkerCondition): (
 export const isSaturated = (worker: WorkerRow, condition: WorkerCondition): boolean =>
   worker.phase === "online" && condition.saturatedAt !== null;
 
+/** While its lease lasts it may come back, and the engine waits for it; that it has left is shown at once. */
+export const workerStatusOf = (worker: WorkerRow, { hasLeft }: WorkerCondition): WorkerRow["phase"] =>
+  worker.phase === "away" && hasLeft === true ? "left" : worker.phase;
+
 export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Worker {
   const about = readWorkerDescription(worker);
   const condition = readCondition(worker.condition);
@@ -69,10 +74,10 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
     tenant: worker.tenant,
     lastHeartbeatAt: isoTime(lastSeenAt(worker, condition)),
     queues: [workerQueueOf(worker.id)],
-    status: worker.phase,
+    status: workerStatusOf(worker, condition),
     ...(worker.phase === "online" && { liveness: livenessOf(worker, context).level }),
     connected: worker.phase === "online",
-    registered: worker.phase !== "lost",
+    registered: !isGone(worker),
     draining: drains.length > 0,
     ...(drains.length > 0 && { drainedBy: drains }),
     ...(drains.includes("strain") && condition.strain !== null && { strain: condition.strain }),
@@ -158,7 +163,7 @@ export function presentDiagnostics(parts: WorkerDiagnosticsParts, context: Worke
   return {
     worker: presentWorker(worker, context),
     session: {
-      phase: worker.phase,
+      phase: workerStatusOf(worker, condition),
       ...(about.dialect !== undefined && { dialect: about.dialect }),
       epoch: worker.epoch,
       replica: worker.replica,

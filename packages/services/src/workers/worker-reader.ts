@@ -20,6 +20,7 @@ import { readWorkerDescription } from "../presentation/worker-description.ts";
 import {
   defaultHeartbeatMs,
   drainReasonsOf,
+  workerStatusOf,
   isSaturated,
   presentDiagnostics,
   presentWorker,
@@ -177,12 +178,13 @@ export async function readScaling(reader: StoreReader, tenant: string): Promise<
   const queued = tasksIn("ready");
   const running = tasksIn("leased");
   const isPartial = depth.items.reduce((sum, one) => sum + one.tasks, 0) >= countedTasksMax;
-  const workers = { online: 0, away: 0, lost: 0, saturated: 0, draining: 0 };
+  const workers = { online: 0, away: 0, lost: 0, left: 0, saturated: 0, draining: 0 };
   let slots = 0;
   for (const worker of items) {
     const condition = readCondition(worker.condition);
     const isDraining = drainReasonsOf(worker, condition).length > 0;
-    if (worker.phase !== "enrolled") workers[worker.phase] += 1;
+    const status = workerStatusOf(worker, condition);
+    if (status !== "enrolled") workers[status] += 1;
     if (worker.phase !== "online") continue;
     if (isSaturated(worker, condition)) workers.saturated += 1;
     if (isDraining) workers.draining += 1;

@@ -209,7 +209,7 @@ export class LogProjection {
     }
     if (type === "worker.described") worker.slots = Number(data["slots"]);
     if (type === "worker.left" || (type === "worker.kicked" && worker.presence === "online")) worker.presence = "away";
-    if (type === "worker.lost") worker.presence = "lost";
+    if (type === "worker.lost" || type === "worker.gone") worker.presence = "lost";
     if (type === "worker.draining") worker.isDraining = true;
     if (type === "worker.undrained") worker.isDraining = false;
   }

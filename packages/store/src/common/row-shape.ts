@@ -21,7 +21,7 @@ export const taskPhases = [
 /** Of tasks and runs; what has ended never changes again. */
 const endedPhases: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 export const openPhases = taskPhases.filter((phase) => !endedPhases.has(phase));
-export const workerPhases = ["online", "away", "lost", "enrolled"] as const;
+export const workerPhases = ["online", "away", "lost", "enrolled", "left"] as const;
 
 /** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
 export const rowShapes = {

@@ -107,7 +107,7 @@ function createStoreMetricsReader({ metrics, reader, environment, gauge }: Syste
     depth.clear();
     for (const { tenant, phase, draining, workers: count } of workerCounts.items) {
       // Every state of a tenant that has workers is shown, so that one that falls to zero is seen to.
-      for (const state of ["online", "away", "lost", "draining", "saturated"]) workers.withLabels(tenant, state).add(0);
+      for (const state of ["online", "away", "lost", "left", "draining", "saturated"]) workers.withLabels(tenant, state).add(0);
       workers.withLabels(tenant, phase).add(count);
       if (draining && phase === "online") workers.withLabels(tenant, "draining").add(count);
       depth.withLabels(tenant).add(0);

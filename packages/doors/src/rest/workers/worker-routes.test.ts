@@ -97,6 +97,26 @@ describe("workers as they are", () => {
     expect(unwell).toMatchObject({ status: "online", draining: false, heartbeat: { healthy: false } });
   });
 
+  it("[A630] a worker that has left is shown as left in lists, diagnostics and the scaling signal, from the moment it closed its session", async () => {
+    const hasLeft = condition({ hasLeft: true });
+    const { ask } = openCalls([
+      workerRow("w-0", { phase: "away", condition: hasLeft }),
+      workerRow("w-1", { phase: "left", condition: hasLeft }),
+      workerRow("w-2", { phase: "lost" }),
+    ]);
+
+    const { items } = (await ask("listWorkers")).body;
+    const { asOf, ...scaling } = (await ask("getScaling")).body;
+
+    expect(items).toMatchObject([
+      { status: "left", connected: false, registered: true },
+      { status: "left", connected: false, registered: false },
+      { status: "lost" },
+    ]);
+    expect((await ask("getWorkerDiagnostics")).body).toMatchObject({ worker: { status: "left" }, session: { phase: "left" } });
+    expect([asOf, scaling.workers]).toEqual([0, { online: 0, away: 0, lost: 1, left: 2, saturated: 0, draining: 0 }]);
+  });
+
   it.each([
     [0, "fresh"],
     [999, "fresh"],
@@ -311,7 +331,7 @@ describe("GET /api/v1/scaling", () => {
       isPartial: false,
       slots: 4,
       free: 3,
-      workers: { online: 4, away: 1, lost: 1, saturated: 1, draining: 2 },
+      workers: { online: 4, away: 1, lost: 1, left: 0, saturated: 1, draining: 2 },
       wantedSlots: 3,
       asOf: 0,
     });

@@ -36,7 +36,7 @@ export interface ConnectionOwner {
   abort(problem: unknown, connection: SessionConnection): void;
   checkTimers(now: number, connection: SessionConnection): void;
   recheckCredentials(): void;
-  handleDisconnect(reason: string, connection: SessionConnection): void;
+  handleDisconnect(reason: string, connection: SessionConnection, isOrderly: boolean): void;
 }
 
 interface BufferedFrame {
@@ -47,6 +47,8 @@ interface BufferedFrame {
 /** Close code of sockets whose session was reset; the older workers expect exactly this one. */
 const resetCloseCode = 1011;
 const goingAwayCode = 1001;
+/** A worker closes so that has finished; libraries of older ones do whenever their program ends. */
+const normalCloseCode = 1000;
 /** What a buffered frame weighs besides its bytes. */
 const bufferedOverheadBytes = 512;
 
@@ -146,7 +148,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.activeGauge = null;
     this.phase = "closed";
     this.dropBuffered();
-    this.guard(() => this.owner.handleDisconnect(`socket closed with ${code}`, this));
+    this.guard(() => this.owner.handleDisconnect(`socket closed with ${code}`, this, code === normalCloseCode));
   }
 
   /** Runs one step. One that throws ends this connection and its session, never the process. */

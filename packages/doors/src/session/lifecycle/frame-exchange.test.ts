@@ -227,6 +227,21 @@ describe("the session exchange, frame by frame", () => {
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ worker: "default/w-2" });
   });
 
+  it("[D630] a session that its worker closed with 1000 is reported as an orderly leave, one that broke or was closed otherwise is not", async () => {
+    const { engine } = fixture;
+    const leaves = [];
+
+    for (const code of [1000, 1001, null]) {
+      const worker = await fixture.openSession();
+      if (code === null) worker.socket.terminate();
+      else worker.socket.close(code);
+      leaves.push((await engine.nextCommand("worker.leave")).isOrderly);
+      await worker.closed;
+    }
+
+    expect(leaves).toEqual([true, undefined, undefined]);
+  });
+
   it("[D12] a second register updates the worker's description, is acked after the engine's answer and causes no second accept", async () => {
     const { engine } = fixture;
     const worker = await fixture.openSession();

@@ -185,7 +185,7 @@ export class Session implements ConnectionOwner {
   }
 
   /** The socket is gone. The session is detached if it can be resumed, else it ends; the engine is told in both cases. */
-  handleDisconnect(reason: string, connection: SessionConnection): void {
+  handleDisconnect(reason: string, connection: SessionConnection, isOrderly: boolean): void {
     if (this.connection !== connection) return;
     this.connection = null;
     if (this.isEnded) return;
@@ -196,30 +196,30 @@ export class Session implements ConnectionOwner {
       limits.resumeTimeoutMs > 0 &&
       registry.isCurrent(this) &&
       this.heldBytes <= limits.detachedBytesMax;
-    if (!canDetach) return this.end(reason);
+    if (!canDetach) return this.end(reason, isOrderly);
     this.join.cancel();
     this.resendOnFlush = [];
     this.setPhase("detached");
     this.stream.pause();
-    this.reportLeave(reason);
+    this.reportLeave(reason, isOrderly);
     this.log("info", "session.detached", { reason });
     registry.detach(this, this.now());
   }
 
   /** Ends the session for good, without telling the worker. */
-  end(reason: string): void {
+  end(reason: string, isOrderly = false): void {
     if (this.isEnded) return;
     this.setPhase("ended");
     this.join.cancel();
-    this.reportLeave(reason);
+    this.reportLeave(reason, isOrderly);
     this.context.registry.remove(this);
     this.log("info", "session.ended", { reason });
   }
 
-  private reportLeave(reason: string): void {
+  private reportLeave(reason: string, isOrderly: boolean): void {
     if (!this.isJoinedToEngine) return;
     this.isJoinedToEngine = false;
-    this.notify({ type: "worker.leave", ...this.sender, reason });
+    this.notify({ type: "worker.leave", ...this.sender, reason, ...(isOrderly && { isOrderly }) });
   }
 
   /** Tells the worker why and ends the session. The worker sends a new handshake and loses nothing that it holds. */

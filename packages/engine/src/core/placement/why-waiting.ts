@@ -246,6 +246,7 @@ const fixByRule: Readonly<Record<PlacementRuleCode, string | null>> = {
   away: "reconnect-worker",
   enrolled: "connect-worker",
   lost: "restart-worker",
+  left: "restart-worker",
   "package-missing": "install-package",
   "package-version": "install-version",
   "package-status": "repair-package",

@@ -4,6 +4,7 @@
 import type { PlanNode } from "@astraflow/graph";
 import { type DocRow, docId, type LeasedTask, type Millis, type RunRow, type Tenant, type WorkerId } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
+import { isGone } from "../rows/worker.ts";
 import { nextRevision } from "../unit-of-work/documents.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
@@ -28,7 +29,7 @@ export function affinityOwner(work: UnitOfWork, tenant: Tenant, key: string, los
   const owner = readOwner(doc);
   if (owner === lostWorker) return null;
   const row = work.peekWorker(owner);
-  return row === null || row.phase === "lost" || row.phase === "enrolled" ? null : owner;
+  return row === null || isGone(row) || row.phase === "enrolled" ? null : owner;
 }
 
 /** The key is this worker's until the instant that is answered. A document that has more than half of its time left is not written again. */

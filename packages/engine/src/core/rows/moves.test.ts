@@ -182,7 +182,7 @@ const workerEvents: WorkerTransition[] = [
   { type: "enrol", name: "w" },
   { type: "drain", on: true },
   { type: "leave" },
-  { type: "expire", again: null },
+  { type: "expire", again: null, hasLeft: false },
   { type: "forgive", until: 99 },
 ];
 

@@ -47,6 +47,7 @@ const workerShapes: Shapes<WorkerRow> = {
   online: { due: true },
   away: { due: true },
   lost: {},
+  left: {},
   enrolled: { due: false },
 };
 

@@ -29,6 +29,8 @@ export interface WorkerCondition {
   readonly clones: readonly string[];
   /** Slots that cancelled attempts take because it cannot stop them, as of its last heartbeat; absent when there is none. */
   readonly unstopped?: number;
+  /** It has closed its last session as a worker does that has finished, and held nothing; absent otherwise. */
+  readonly hasLeft?: true;
   /** Commands it was sent and has not answered, oldest first; absent when there is none. */
   readonly orders?: readonly OpenCommand[];
 }
@@ -63,6 +65,7 @@ export function readCondition(text: string): WorkerCondition {
     formerBoots: stringsOf(parsed.formerBoots),
     clones: stringsOf(parsed.clones),
     ...(typeof parsed.unstopped === "number" && { unstopped: parsed.unstopped }),
+    ...(parsed.hasLeft === true && { hasLeft: true as const }),
     ...(Array.isArray(parsed.orders) && parsed.orders.length > 0 ? { orders: parsed.orders as OpenCommand[] } : {}),
   };
 }

@@ -24,12 +24,12 @@ export type WorkerTransition =
   | { readonly type: "enrol"; readonly name: string }
   | { readonly type: "drain"; readonly on: boolean }
   | { readonly type: "leave" }
-  /** The lease was not renewed in time. */
-  | { readonly type: "expire"; readonly again: Millis | null }
+  /** The lease was not renewed in time; `hasLeft`: nobody expected it to be. */
+  | { readonly type: "expire"; readonly again: Millis | null; readonly hasLeft: boolean }
   /** The scheduler itself was away: no lease could have been renewed. */
   | { readonly type: "forgive"; readonly until: Millis };
 
-/** online: session up; away: session gone, lease running; lost: lease over, its attempts are taken back. */
+/** online: session up; away: session gone, lease running; lost: lease over, its attempts are taken back; left: the same after a proper end. */
 export const workerMoves = {
   online: {
     join: ["online"],
@@ -41,8 +41,9 @@ export const workerMoves = {
     forgive: ["online"],
     note: ["online"],
   },
-  away: { join: ["online"], describe: ["away"], drain: ["away"], expire: ["lost"], forgive: ["away"], note: ["away"] },
-  lost: { join: ["online"], describe: ["lost"], enrol: ["enrolled"], drain: ["lost"], expire: ["lost"], note: ["lost"] },
+  away: { join: ["online"], describe: ["away"], drain: ["away"], expire: ["lost", "left"], forgive: ["away"], note: ["away"] },
+  lost: { join: ["online"], describe: ["lost"], enrol: ["enrolled"], drain: ["lost"], expire: ["lost", "left"], note: ["lost"] },
+  left: { join: ["online"], describe: ["left"], enrol: ["enrolled"], drain: ["left"], expire: ["lost", "left"], note: ["left"] },
   enrolled: { join: ["online"], enrol: ["enrolled"], drain: ["enrolled"], describe: ["enrolled"], note: ["enrolled"] },
 } as const satisfies Record<WorkerPhase, Partial<Record<WorkerTransition["type"], readonly WorkerPhase[]>>>;
 
@@ -93,9 +94,12 @@ const workerSteps: Steps<WorkerRow, WorkerTransition, typeof workerMoves> = {
   enrol: (worker, event, now) => ({ ...worker, phase: "enrolled", name: event.name, seenAt: now, due: null }),
   drain: (worker, event) => ({ ...worker, draining: event.on }),
   leave: (worker) => ({ ...worker, phase: "away" }),
-  expire: (worker, event) => ({ ...worker, phase: "lost", due: event.again }),
+  expire: (worker, event) => ({ ...worker, phase: event.hasLeft ? "left" : "lost", due: event.again }),
   forgive: (worker, event) => ({ ...worker, due: event.until }),
 };
+
+/** Its lease is over: what waited for it waits no longer. */
+export const isGone = ({ phase }: Pick<WorkerRow, "phase">): boolean => phase === "lost" || phase === "left";
 
 type WorkerAfter<R extends WorkerRow, E extends WorkerTransition> = RowAfter<R, E, typeof workerMoves, WorkerRow>;
 

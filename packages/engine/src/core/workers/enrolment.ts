@@ -6,7 +6,7 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { workerTimings } from "../../interface/settings.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker } from "../delivery/find-worker.ts";
-import { applyWorkerTransition, newWorkerRow } from "../rows/worker.ts";
+import { applyWorkerTransition, isGone, newWorkerRow } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeFulfilledCommands } from "./issued-commands.ts";
@@ -50,7 +50,7 @@ function updateEnrolledWorker(work: UnitOfWork, command: EnrolWorkerCommand, row
   const moved = applyWorkerTransition(noted, { type: "describe", about: text }, work.now);
   // A worker that was lost, and whose attempts are all taken back, is registered again. A sign of life has no name.
   const name = command.about === null ? row.name : command.name;
-  const now = row.phase === "lost" && row.due === null ? applyWorkerTransition(moved, { type: "enrol", name }, work.now) : moved;
+  const now = isGone(row) && row.due === null ? applyWorkerTransition(moved, { type: "enrol", name }, work.now) : moved;
   work.put(now);
   if (command.about !== null && row.phase !== "online") recordEnrolled(work, command, now, row.about);
   else if (text !== row.about)

@@ -8,7 +8,7 @@ import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { sessionSuperseded } from "../delivery/session-messages.ts";
 import { mailReset } from "../delivery/worker-mail.ts";
 import { newConnectedWorker } from "../fleet/connected-worker.ts";
-import { newWorkerRow } from "../rows/worker.ts";
+import { isGone, newWorkerRow } from "../rows/worker.ts";
 import { formerBootsAtJoin, readCondition, type WorkerCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { closeDrainCommands, closeFulfilledCommands, resendCommands } from "./issued-commands.ts";
@@ -79,7 +79,7 @@ function refuseResume(work: UnitOfWork, command: JoinWorkerCommand, before: Work
         ? "has another process by now"
         : readCondition(before.condition).session !== command.session
           ? "has opened another session since, or was kicked"
-          : before.phase === "lost" || before.due === null || before.due <= work.now
+          : isGone(before) || before.due === null || before.due <= work.now
             ? "was silent for longer than its lease"
             : null;
   if (why === null) return null;

@@ -8,6 +8,7 @@ import { isSameAttempt, type LeasedAttempt } from "../fleet/connected-worker.ts"
 import { joinsWithoutReport } from "../fleet/worker-abilities.ts";
 import { hasDeliveryLeft, takeBackAttempt } from "../progress/end-attempt.ts";
 import { applyTaskTransition } from "../rows/task.ts";
+import { isGone } from "../rows/worker.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 
 /** A worker holds no more than it has slots for; a join settles all of them in one change set. */
@@ -82,7 +83,7 @@ function keepsAttempt({ command, before, boot }: JoinedWorker, reported: Readonl
   // Nothing was lost between the two ends of a resumed session.
   if (command.resumed !== undefined) return task.boot === boot;
   // For a worker that cannot report, the boot decides while its lease lasts.
-  if (command.running === null) return task.boot === boot && before?.phase !== "lost";
+  if (command.running === null) return task.boot === boot && (before === null || !isGone(before));
   // A new process may name an attempt of the last one whose outcome it found in its outbox.
   return reported.get(task.id) === task.fence;
 }

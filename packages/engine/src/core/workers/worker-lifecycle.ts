@@ -19,7 +19,7 @@ import { mailDrain, mailReset, mailVendorFrame } from "../delivery/worker-mail.t
 import { readDescription } from "../fleet/route.ts";
 import { repinAfterLoss } from "../placement/pins.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
-import { applyWorkerTransition, stepWorker } from "../rows/worker.ts";
+import { applyWorkerTransition, isGone, stepWorker } from "../rows/worker.ts";
 import { readCondition, writeCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
@@ -48,8 +48,11 @@ export function leaveWorker(work: UnitOfWork, command: LeaveWorkerCommand): Answ
   work.changeFleet({ type: "disconnect", worker: connected.worker, session: connected.session });
   const row = work.worker(command.worker);
   if (row !== null && row.phase === "online" && row.epoch === connected.epoch) {
-    work.moveWorker(row, { type: "leave" });
-    const data = { reason: command.reason, held: connected.attempts.size };
+    // One that holds something has not finished, whatever it said: it may come back with the results.
+    const hasLeft = command.isOrderly === true && connected.attempts.size === 0;
+    const condition = hasLeft ? writeCondition({ ...readCondition(row.condition), hasLeft }) : row.condition;
+    work.moveWorker(applyWorkerTransition(row, { type: "note", condition }, work.now), { type: "leave" });
+    const data = { reason: command.reason, held: connected.attempts.size, ...(hasLeft && { final: true }) };
     work.recordFact(connected.tenant, workerKey(connected.worker), "worker.left", data);
   }
   return { of: "word", applied: true };
@@ -120,7 +123,7 @@ export function relayVendorFrame(work: UnitOfWork, command: RelayVendorFrameComm
   else if (!mailVendorFrame(work, row, command.frame))
     return fault(
       "E.SESSION.UNKNOWN",
-      `worker ${row.name} is ${row.phase === "lost" ? "lost" : "not connected"}; nothing was sent to it`,
+      `worker ${row.name} is ${isGone(row) ? row.phase : "not connected"}; nothing was sent to it`,
       { worker: row.name, phase: row.phase },
     );
   return { of: "word", applied: true };
@@ -130,17 +133,19 @@ export function relayVendorFrame(work: UnitOfWork, command: RelayVendorFrameComm
 export function expireWorker(work: UnitOfWork, worker: WorkerRow, backAt: number): TaskId[] {
   const { dialect = "" } = JSON.parse(worker.about) as Partial<WorkerDescription>;
   const graceUntil = backAt + workerTimings(work.settings, worker.tenant, dialect).leaseMs;
-  if (work.now < graceUntil && worker.phase !== "lost") {
+  if (work.now < graceUntil && !isGone(worker)) {
     work.moveWorker(worker, { type: "forgive", until: graceUntil });
     return [];
   }
   const limit = work.settings.sweepTasksMax;
   const leased = work.tasksHeldBy(worker.id, limit);
   const held = leased.length < limit ? [...leased, ...tasksPinnedTo(work, worker, limit - leased.length)] : leased;
-  const silent = worker.phase === "lost" ? worker : failOpenCommands(work, worker);
-  work.moveWorker(silent, { type: "expire", again: held.length === 0 ? null : work.now });
-  if (worker.phase !== "lost") {
-    work.recordFact(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
+  const silent = isGone(worker) ? worker : failOpenCommands(work, worker);
+  const hasLeft = worker.phase !== "lost" && leased.length === 0 && readCondition(worker.condition).hasLeft === true;
+  work.moveWorker(silent, { type: "expire", again: held.length === 0 ? null : work.now, hasLeft });
+  if (!isGone(worker)) {
+    const data = { boot: worker.boot, held: leased.length };
+    work.recordFact(worker.tenant, workerKey(worker.id), hasLeft ? "worker.gone" : "worker.lost", data);
     const connected = work.fleet.workers.get(worker.id);
     const why = { code: "E.SESSION.STALE_BINDING", reason: "lease expired" };
     if (connected !== undefined) endSession(work, connected, why);
@@ -156,7 +161,8 @@ export function takeBackFromLostWorker(work: UnitOfWork, id: TaskId, worker: Wor
   if (task?.phase === "ready" && task.pin === worker.id) return repinAfterLoss(work, task, worker);
   if (task === null || task.phase !== "leased" || task.worker !== worker.id) return true;
   // Taken over meanwhile: a worker that joined again has settled its own attempts.
-  if (work.worker(worker.id)?.phase !== "lost") return true;
+  const present = work.worker(worker.id);
+  if (present === null || !isGone(present)) return true;
   const run = work.run(task.run);
   if (run === null || run.phase === "ending") return false;
   takeBackAttempt(work, run, task, { code: "E.WORKER.LOST", message: `worker ${worker.name} fell silent` });

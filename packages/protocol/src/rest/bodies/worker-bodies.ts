@@ -30,8 +30,8 @@ const workerFields = {
   meta: t.optional(t.openObject()),
   status: t.optional(
     t.oneOf(
-      ["online", "away", "lost", "enrolled"],
-      "away: no session, and its lease lasts still; lost: the lease has ended too; enrolled: known over REST alone.",
+      ["online", "away", "lost", "enrolled", "left"],
+      "away: no session, and its lease lasts still; lost: the lease has ended too; left: it has finished its work and closed its session by itself; enrolled: known over REST alone.",
     ),
   ),
   liveness: t.optional(LivenessSchema),
@@ -103,7 +103,7 @@ export type WorkerHandler = Static<typeof WorkerHandlerSchema>;
 export const WorkerDiagnosticsSchema = t.object({
   worker: WorkerSchema,
   session: t.object({
-    phase: t.oneOf(["online", "away", "lost", "enrolled"]),
+    phase: t.oneOf(["online", "away", "lost", "enrolled", "left"]),
     dialect: t.optional(t.name()),
     epoch: t.integer(0, "Raised by every join."),
     replica: t.name("The scheduler that holds its socket, or held it last."),
@@ -165,7 +165,14 @@ export const ScalingSchema = t.object({
   slots: t.integer(0, "What the workers that get work take together."),
   free: t.integer(0, "slots - running, at least 0: what draining and absent workers hold counts against it."),
   workers: t.object(
-    { online: t.integer(0), away: t.integer(0), lost: t.integer(0), saturated: t.integer(0), draining: t.integer(0) },
+    {
+      online: t.integer(0),
+      away: t.integer(0),
+      lost: t.integer(0),
+      left: t.integer(0),
+      saturated: t.integer(0),
+      draining: t.integer(0),
+    },
     { description: "Saturated and draining ones are online too." },
   ),
   wantedSlots: t.integer(0, "queued + running."),

@@ -12,7 +12,13 @@ import type { Observation, TrueTime } from "../../observation/observation.ts";
 const slackMs = 2_000;
 
 /** Facts after which the session of a worker is another one. */
-const sessionFacts: ReadonlySet<string> = new Set(["worker.joined", "worker.left", "worker.lost", "worker.kicked"]);
+const sessionFacts: ReadonlySet<string> = new Set([
+  "worker.joined",
+  "worker.left",
+  "worker.lost",
+  "worker.gone",
+  "worker.kicked",
+]);
 
 export class UnstoppedHandlersKeepTheirSlot extends Checker {
   /** Attempts that a worker has acked or reported. */

@@ -41,7 +41,8 @@ export class PinnedWorkRunsAtItsWorker extends Checker {
       this.#gone.set(name, [...(this.#gone.get(name) ?? []), { from: fact.position, to: Number.POSITIVE_INFINITY }]);
     }
     if (type === "task.granted") this.#grants.set(`${String(data["task"])}#${String(data["fence"])}`, fact.position);
-    if (type === "worker.lost") for (const [name, owner] of this.#keys) if (owner === fact.worker) this.#keys.delete(name);
+    if (type === "worker.lost" || type === "worker.gone")
+      for (const [name, owner] of this.#keys) if (owner === fact.worker) this.#keys.delete(name);
     if (type === "run.rebound")
       for (const name of this.#keys.keys()) if (name.startsWith(`${tenant}/`)) this.#wasRebound.add(name);
   }
