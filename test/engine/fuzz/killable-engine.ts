@@ -100,6 +100,7 @@ export class KillableEngine {
         store.onHint((hint) => {
           if (!this.isKilled && hint.type !== "log") this.giveWork(() => listener(hint));
         }),
+      remove: (slice) => (this.isKilled ? never : store.remove(slice)),
       events: (query) => store.events(query),
       page: (query) => store.page(query),
       close: () => store.close(),

@@ -46,6 +46,7 @@ class KillableStore {
       begin: async (want) => (this.#isKilled ? await never : mortal(await store.begin(want))),
       settle: (turn) => (this.#isKilled ? never : store.settle(turn)),
       onHint: (listener) => store.onHint(listener),
+      remove: (slice) => (this.#isKilled ? never : store.remove(slice)),
       events: (query) => store.events(query),
       page: (query) => store.page(query),
       close: () => store.close(),

@@ -122,6 +122,7 @@ export const overrideStore = (store: Store, changes: Partial<Store>): Store => (
   open: (me) => store.open(me),
   begin: (want) => store.begin(want),
   settle: (turn) => store.settle(turn),
+  remove: (slice) => store.remove(slice),
   onHint: (listener) => store.onHint(listener),
   events: (query) => store.events(query),
   page: (query) => store.page(query),

@@ -64,6 +64,9 @@ export function monitorStore(inner: Store, { onReplaced, now, hasRoom }: StoreMo
     open: (me) => inner.open(me),
     begin: (want) => trackAvailability(inner.begin(want)).then(watchCommit),
     settle: (turn) => trackAvailability(inner.settle(turn)),
+    // A removal that fails is tried again later and delays nobody: it makes nobody unready.
+    remove: (slice) => inner.remove(slice),
+    ...(inner.releaseSpace !== undefined && { releaseSpace: inner.releaseSpace.bind(inner) }),
     events: (query) => inner.events(query),
     page: (query) => inner.page(query),
     onHint: (onHint) => inner.onHint(onHint),

@@ -32,7 +32,64 @@ export interface Store extends StoreReader {
   settle(turn: number): Promise<"committed" | "absent">;
   /** Hints may be lost, doubled, late or wrong; polling is the truth. */
   onHint(listener: (hint: StoreHint) => void): void;
+  /**
+   * Removes a little of what is old enough, in a transaction of its own and never during a turn of this handle on a store with one turn at
+   * a time. What a turn holds is left for later. Doing it again, also after a crash, is harmless.
+   */
+  remove(slice: RemovalSlice): Promise<RemovalOutcome>;
+  /**
+   * Gives space that removed rows have left in the store's own file back to the disk, at most so many pages of it, and answers how many;
+   * 0 when there is nothing worth it or a turn is under way. Absent where the store has no file of its own.
+   */
+  releaseSpace?(pagesMax: number): Promise<number>;
   close(): Promise<void>;
+}
+
+/**
+ * What one call of `remove` looks at: rows of a tenant after a cursor, at most `limit` of them, counting what goes with them.
+ * Ages are by the store's clock, so schedulers with different clocks agree.
+ * `runs`: runs that ended at least `olderThanMs` ago, in id order, with tasks, output, dead letters and log entries; `before` excludes
+ * newer runs. `log`: entries about anything but an existing run; those with an `audit.` fact stay for `auditOlderThanMs`, null for ever.
+ * `keys`: idempotency keys. `workers`: workers that are lost or have left, hold nothing and wait for no answer, by the last time they were seen.
+ */
+export type RemovalSlice =
+  | {
+      readonly of: "runs";
+      readonly tenant: Tenant;
+      readonly after: RunId | "";
+      readonly before?: RunId;
+      readonly olderThanMs: Millis;
+      readonly limit: number;
+    }
+  | {
+      readonly of: "log";
+      readonly tenant: Tenant;
+      readonly after: string;
+      readonly olderThanMs: Millis;
+      readonly auditOlderThanMs: Millis | null;
+      readonly limit: number;
+    }
+  | {
+      readonly of: "keys" | "workers";
+      readonly tenant: Tenant;
+      readonly after: string;
+      readonly olderThanMs: Millis;
+      readonly limit: number;
+    };
+
+export interface RemovedCounts {
+  readonly runs: number;
+  readonly tasks: number;
+  readonly chunks: number;
+  readonly logEntries: number;
+  readonly keys: number;
+  readonly workers: number;
+}
+
+export interface RemovalOutcome {
+  readonly removed: RemovedCounts;
+  /** Where the next call continues; null at the end. The cursor of a log is a position as text. */
+  readonly next: string | null;
 }
 
 /** Reads that take no part in a turn: read-only connections, never the writer's. */
@@ -164,7 +221,10 @@ export interface EventPage {
   readonly next: Position;
   /** Highest position of the tenant at this instant. */
   readonly head: Position;
-  /** Positions up to this one have been removed; a cursor below it cannot be answered without a gap. */
+  /**
+   * Up to this position entries have been removed; a cursor below it cannot be answered without a gap. Where one subject is asked for, or
+   * the log is read backwards, entries that were removed with their run do not count: what is left is whole by itself.
+   */
   readonly floor: Position;
 }
 
@@ -185,6 +245,8 @@ export type PageQuery =
       /** Words that must all be found (each may be the beginning of one) among the `runSearchTerms` of the run. */
       readonly search?: string;
     }
+  /** Which of at most `limit` runs below `before`, newest first, have ended. */
+  | { readonly page: "ended"; readonly tenant: Tenant; readonly before?: RunId; readonly limit: number }
   /** `withoutInputs`: the definition is empty and the parameters of tasks are null. Both may be megabytes that an answer does not show. */
   | {
       readonly page: "run";
@@ -241,6 +303,11 @@ export interface RunDetail {
   readonly workflow: string;
 }
 
+export interface EndedRun {
+  readonly id: RunId;
+  readonly endedAt: Millis;
+}
+
 /** A queue of tasks that wait for a worker. */
 export interface QueueDepth {
   readonly line: QueueName;
@@ -265,6 +332,7 @@ export interface WorkerCount {
 /** What each page holds. Most name the position of their tenant's log at which they are true. */
 interface PageResults {
   readonly runs: PageItems<RunRow> & NextPage<RunId>;
+  readonly ended: { readonly runs: readonly EndedRun[]; readonly head: Position } & NextPage<RunId>;
   readonly run: { readonly detail: RunDetail | null; readonly head: Position };
   readonly tasks: PageItems<TaskRow> & NextPage<TaskId>;
   readonly task: { readonly run: RunRow | null; readonly task: TaskRow | null; readonly head: Position };

@@ -45,6 +45,7 @@ export class StoreConnection {
         return this.#wrapTransaction(open);
       },
       settle: (turn) => this.#request(() => inner.settle(turn)),
+      remove: (slice) => this.#request(() => inner.remove(slice)),
       events: (query) => this.#request(() => inner.events(query)),
       page: (query) => this.#request(() => inner.page(query)),
       onHint: (listener) =>

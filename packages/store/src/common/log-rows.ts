@@ -53,12 +53,21 @@ const factsScannedMax = 5_000;
 /** How many rows suffice for a page: each has a fact at least, and the first and the last may be cut. */
 export const logRowsMax = (query: EventQuery): number => (query.types === undefined ? query.limit : factsScannedMax) + 1;
 
+/** Where a tenant's log ends, up to where all of it was removed, and the highest position that was removed with a run or by age. */
+export interface LogBounds {
+  readonly head: Position;
+  readonly floor: Position;
+  readonly removed: Position;
+}
+
 /**
  * Cuts a page out of rows: forwards from rows that start at or below the cursor, in order; backwards (`before`) from rows that start
  * below it, newest first. `next` is the last position looked at.
  */
-export function cutLogPage(rows: Iterable<LogRow>, query: EventQuery, head: Position, floor: Position): EventPage {
-  const { after, before, limit, types } = query;
+export function cutLogPage(rows: Iterable<LogRow>, query: EventQuery, { head, removed, ...bounds }: LogBounds): EventPage {
+  const { after, before, limit, subject, types } = query;
+  // What was removed with its run leaves no gap in the history of any other subject.
+  const floor = before === undefined && subject === undefined ? Math.max(bounds.floor, removed) : bounds.floor;
   // Whoever holds a cursor below the floor has missed facts, and handing out the rest would hide that.
   if (before === undefined && after < floor) return { items: [], next: after, head, floor };
   const stop = Math.max(after, floor);

@@ -5,6 +5,7 @@ import { concurrencyCases } from "./cases/concurrency.ts";
 import { documentCases } from "./cases/documents.ts";
 import { logCases } from "./cases/log.ts";
 import { pageCases } from "./cases/pages.ts";
+import { removalCases } from "./cases/removal.ts";
 import { rowCases } from "./cases/rows.ts";
 import { runCases } from "./cases/run-pages.ts";
 import { taskQueueCases } from "./cases/task-queues.ts";
@@ -24,6 +25,7 @@ export const contractCases: readonly ContractCase[] = [
   ...runCases,
   ...documentCases,
   ...concurrencyCases,
+  ...removalCases,
 ];
 
 const caseMsMax = 60_000;

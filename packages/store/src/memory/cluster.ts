@@ -9,6 +9,8 @@ import type {
   PageOf,
   PageQuery,
   Position,
+  RemovalOutcome,
+  RemovalSlice,
   RowKey,
   Store,
   StoreHint,
@@ -20,6 +22,7 @@ import type { Fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
 import { foreignClusterFault, supersededFault } from "../common/store-faults.ts";
 import { readEvents, readPage } from "./reader.ts";
+import { removeOldRows } from "./removal.ts";
 import { MemoryTables } from "./tables.ts";
 import { MemoryTurn } from "./turn.ts";
 
@@ -170,6 +173,13 @@ export class MemoryHandle implements Store {
 
   async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
     return readPage(this.cluster.tables, query);
+  }
+
+  async remove(slice: RemovalSlice): Promise<RemovalOutcome> {
+    const { tables, clock, taken } = this.cluster;
+    const superseded = this.supersededFault();
+    if (superseded !== null) throw superseded;
+    return removeOldRows({ tables, now: clock.now(), isTaken: (root) => taken.has(root) }, slice);
   }
 
   onHint(listener: (hint: StoreHint) => void): void {

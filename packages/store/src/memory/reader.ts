@@ -44,7 +44,8 @@ export function readEvents(tables: MemoryTables, query: EventQuery): EventPage {
   const { subject, before } = query;
   const rows = [...tenant.log].filter((row) => subject === undefined || row.subject === subject);
   const wanted = before === undefined ? rows : rows.filter((row) => row.first < before).reverse();
-  return cutLogPage(wanted, query, tenant.position, tenant.floor);
+  const { position: head, floor, removed } = tenant;
+  return cutLogPage(wanted, query, { head, floor, removed });
 }
 
 export function readPage<Q extends PageQuery>(tables: MemoryTables, query: Q): PageOf<Q> {
@@ -54,6 +55,7 @@ export function readPage<Q extends PageQuery>(tables: MemoryTables, query: Q): P
 
 const pageReaders: PageReaders<[MemoryTables]> = {
   runs: readRuns,
+  ended: readEndedRuns,
   run: ({ tenant, run: id, tasksMax, withoutInputs }, tables) => {
     const run = findOwnRun(tables, tenant, id);
     const detail = run === null ? null : readRunDetail(tables, run, tasksMax);
@@ -110,6 +112,16 @@ function readRuns(query: PageFor<"runs">, tables: MemoryTables): CutPage<RunRow>
     .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before) && matches(run))
     .sort((a, b) => compareIds(b, a));
   return cutPage(found, query.limit, idOf);
+}
+
+function readEndedRuns({ tenant, before, limit }: PageFor<"ended">, tables: MemoryTables) {
+  const own = tables.all("run").filter((run) => run.tenant === tenant && (before === undefined || run.id < before));
+  const { items, next } = cutPage(
+    own.sort((a, b) => compareIds(b, a)),
+    limit,
+    idOf,
+  );
+  return { runs: items.flatMap(({ id, endedAt }) => (endedAt === null ? [] : [{ id, endedAt }])), next };
 }
 
 function readRunDetail(tables: MemoryTables, run: RunRow, tasksMax = Number.POSITIVE_INFINITY): RunDetail {

@@ -26,6 +26,8 @@ export interface TenantState {
   sequence: Position;
   clock: number;
   floor: Position;
+  /** The highest position that was removed with its run, or by its age. */
+  removed: Position;
   readonly log: SortedList<LogRow>;
 }
 
@@ -97,6 +99,13 @@ export class MemoryTables {
     return this.#chunks.get(task) ?? [];
   }
 
+  /** Answers how many rows of output went. */
+  dropChunksOf(task: TaskId): number {
+    const chunks = [...this.chunksOf(task)];
+    for (const chunk of chunks) this.#chunks.remove(task, chunk);
+    return chunks.length;
+  }
+
   dropChunks(before: Millis): void {
     for (const task of this.#chunks.names())
       for (const chunk of [...this.chunksOf(task)]) if (chunk.at < before) this.#chunks.remove(task, chunk);
@@ -139,7 +148,7 @@ export class MemoryTables {
   tenant(tenant: Tenant): TenantState {
     let state = this.#tenants.get(tenant);
     if (state === undefined) {
-      state = { position: 0, sequence: 0, clock: 0, floor: 0, log: new SortedList<LogRow>(compareLogRows) };
+      state = { position: 0, sequence: 0, clock: 0, floor: 0, removed: 0, log: new SortedList<LogRow>(compareLogRows) };
       this.#tenants.set(tenant, state);
     }
     return state;

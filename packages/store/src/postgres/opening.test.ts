@@ -44,7 +44,8 @@ async function queryRows(text: string, address = url): Promise<unknown[][]> {
 
 /** Back to the version before there were documents. */
 const dropDocumentTablesSql = `DROP TABLE astraflow.doc, astraflow.chunk; ALTER TABLE astraflow.task DROP COLUMN state;
-  ALTER TABLE astraflow.run DROP COLUMN label, DROP COLUMN source, DROP COLUMN about, DROP COLUMN marks, DROP COLUMN bindings, DROP COLUMN terms`;
+  ALTER TABLE astraflow.run DROP COLUMN label, DROP COLUMN source, DROP COLUMN about, DROP COLUMN marks, DROP COLUMN bindings, DROP COLUMN terms;
+  ALTER TABLE astraflow.tenant DROP COLUMN removed`;
 
 describe("opening a database", () => {
   it("[S40] the PostgreSQL store creates its tables once when several schedulers open an empty database at the same moment", async () => {
@@ -52,7 +53,7 @@ describe("opening a database", () => {
     const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
 
     expect(epochs.map((one) => one.epoch)).toEqual([1, 1, 1, 1]);
-    expect(await queryRows("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2], [3]]);
+    expect(await queryRows("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2], [3], [4]]);
     expect(await queryRows("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
   });
 

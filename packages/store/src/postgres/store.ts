@@ -5,6 +5,8 @@ import type {
   CommitOutcome,
   Millis,
   Position,
+  RemovalOutcome,
+  RemovalSlice,
   StoreReader,
   Tenant,
   TurnRequest,
@@ -33,6 +35,7 @@ import { textLiteral } from "./sql/literals.ts";
 import { ClockLead } from "./turn/clock-lead.ts";
 import { beginTransactionSql, diagnoseRefusedCommit, openPostgresFault, turnFault } from "./turn/commit-failure.ts";
 import { buildCommitPayload, firstPositions } from "./turn/commit-payload.ts";
+import { removeOldRows } from "./turn/removal.ts";
 import { trimChunks, trimLog } from "./turn/retention.ts";
 import { type SettledOutcome, settleTurn, type UnsettledTurn } from "./turn/settlement.ts";
 import { PostgresTurn, type PostgresTurnHost } from "./turn/turn.ts";
@@ -198,6 +201,14 @@ class SharedPostgresStore extends OpenStore<OpenedPostgres> implements PostgresS
 
   async trim(tenant: Tenant, floor: Position): Promise<number> {
     return await this.#withConnection((connection) => trimLog(connection, tenant, floor));
+  }
+
+  async remove(slice: RemovalSlice): Promise<RemovalOutcome> {
+    const { timeScale = 1, aheadMs = () => 0 } = this.#options;
+    const { born } = this.requireOpen();
+    const instant = `extract(epoch FROM clock_timestamp())::float8 * 1000`;
+    const nowSql = `floor(${born} + (${instant} - ${born}) * ${timeScale} + ${aheadMs()})::bigint`;
+    return await this.#withConnection((connection) => removeOldRows(connection, nowSql, slice));
   }
 
   async trimChunks(before: Millis): Promise<number> {

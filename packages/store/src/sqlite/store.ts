@@ -7,6 +7,8 @@ import type {
   CommitOutcome,
   Millis,
   Position,
+  RemovalOutcome,
+  RemovalSlice,
   StoreReader,
   Tenant,
   TurnRequest,
@@ -16,6 +18,7 @@ import type {
 import { fault } from "@astraflow/protocol";
 import { changedWorkersFault, findChangedWorkers, findInvalidChangeSet } from "../common/change-set-check.ts";
 import { type MaintainedStore, OpenStore } from "../common/open-store.ts";
+import { noneRemoved } from "../common/removal.ts";
 import { type ClockSource, type StoreClock, slewedClock } from "../common/slewed-clock.ts";
 import { foreignClusterFault, notSettledFault } from "../common/store-faults.ts";
 import {
@@ -26,14 +29,18 @@ import {
   openSqliteFault,
   SqliteConnection,
   type SqliteStats,
+  syncsCommits,
+  withoutSync,
 } from "./file/connection.ts";
 import { markClosed, markOpen, refuseDamagedFile } from "./file/damage-check.ts";
 import { createPrivateFile, lockDatabase } from "./file/database-lock.ts";
+import { releaseFreePages } from "./file/free-space.ts";
 import { inTransaction } from "./file/migrations.ts";
 import { closeCleanly, emptyWal, WalCheckpoints } from "./file/write-ahead-log.ts";
 import { SqliteReader } from "./reader/reader.ts";
 import { indexPendingRuns, unindexedRunsDefault } from "./search/run-search.ts";
 import { trimLog, unindexedLogRowsDefault } from "./search/subject-history.ts";
+import { SqliteRemoval } from "./writer/removal.ts";
 import { type RepositoryLimits, SqliteRepository } from "./writer/repository.ts";
 import { SqliteTurn, type SqliteTurnHost } from "./writer/turn.ts";
 import { ChangeSetRefused, writeTurn } from "./writer/write-turn.ts";
@@ -136,6 +143,7 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
       const message = `the outcome of turn ${turn} is unknown; settle it before beginning another`;
       throw fault("E.STORE.UNKNOWN_OUTCOME", message, { turn }, cause);
     }
+    if (!opened.connection.db.isOpen) this.#reconnect(opened);
     this.#turn = new SqliteTurn(this, opened, opened.clock.now(), want);
     this.#stats.turns++;
     return this.#turn;
@@ -182,9 +190,7 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     try {
       // After a failed write the connection's view and the file may differ; a new one reads the file as a restart would. What it
       // then finds is made to last by a write and a checkpoint of its own, since the sync that failed cannot be believed later.
-      if (opened.connection.db.isOpen) opened.connection.db.close();
-      opened.connection = this.#connect();
-      opened.repository = new SqliteRepository(opened.connection, this.#options);
+      this.#reconnect(opened);
       opened.connection.db.prepare("UPDATE replica SET clock = ? WHERE id = ?").run(opened.clock.now(), opened.replica);
       opened.connection.db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
       opened.lastTurn = lastTurnOf(opened.connection, opened.replica);
@@ -211,6 +217,45 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     });
     repository.setTenant(tenant, { ...state, floor: to });
     return gone;
+  }
+
+  async remove(slice: RemovalSlice): Promise<RemovalOutcome> {
+    const opened = this.requireOpen();
+    if (this.#turn !== null || this.#unsettled !== null) return { removed: noneRemoved, next: slice.after };
+    if (!opened.connection.db.isOpen) this.#reconnect(opened);
+    const removal = new SqliteRemoval(opened.repository, opened.clock.now(), slice);
+    const outcome = this.#maintain(opened, "old rows could not be removed", ({ connection }) =>
+      inTransaction(connection.db, () => {
+        const done = removal.remove(slice);
+        connection.passFailpoint("sqlite.remove");
+        return done;
+      }),
+    );
+    removal.updateCaches();
+    this.#walCheckpoints.handleCommit(opened.connection.db);
+    return outcome;
+  }
+
+  async releaseSpace(pagesMax: number): Promise<number> {
+    const opened = this.requireOpen();
+    if (this.#turn !== null || this.#unsettled !== null || !opened.connection.db.isOpen) return 0;
+    const released = this.#maintain(opened, "free space could not be given back", ({ connection }) =>
+      releaseFreePages(connection.db, pagesMax),
+    );
+    if (released > 0) this.#walCheckpoints.handleCommit(opened.connection.db);
+    return released;
+  }
+
+  /** Whatever happens to it, the connection that the next turn writes with syncs its commits. */
+  #maintain<T>(opened: OpenedSqlite, problem: string, work: (opened: OpenedSqlite) => T): T {
+    try {
+      return withoutSync(opened.connection.db, () => work(opened));
+    } catch (error) {
+      if (!syncsCommits(opened.connection.db)) opened.connection.db.close();
+      // Whether it was committed or not, what is read from now on is what the file holds.
+      else opened.repository = new SqliteRepository(opened.connection, this.#options);
+      throw maintenanceFault(problem, error);
+    }
   }
 
   trimChunks(before: Millis): number {
@@ -248,6 +293,12 @@ class SqliteFileStore extends OpenStore<OpenedSqlite> implements SqliteStore, Sq
     return failedCommit(turn, error, errcode);
   }
 
+  #reconnect(opened: OpenedSqlite): void {
+    if (opened.connection.db.isOpen) opened.connection.db.close();
+    opened.connection = this.#connect();
+    opened.repository = new SqliteRepository(opened.connection, this.#options);
+  }
+
   #connect(): SqliteConnection {
     const { file, busyMs, failpoint = null } = this.#options;
     const db = openDatabase(file, { readOnly: false, busyMs });
@@ -265,6 +316,12 @@ const trimChunksSql = "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk
 
 const sqliteBusy = 5;
 const sqliteFull = 13;
+
+function maintenanceFault(what: string, error: unknown) {
+  const isDiskFull = ((error as { errcode?: number }).errcode ?? 0) % 256 === sqliteFull;
+  const why = isDiskFull ? "the disk is full" : (error as Error).message;
+  return fault("E.STORE.BUSY", `${what}: ${why}`, isDiskFull ? { isDiskFull } : {}, error);
+}
 
 function failedCommit(turn: number, error: unknown, errcode: number): CommitOutcome {
   if (error instanceof ChangeSetRefused) return { outcome: "failed", ...error.invalid };

@@ -2,7 +2,7 @@
 // that take one turn at a time play the same loops one after the other.
 
 import assert from "node:assert/strict";
-import type { ChangeSet, DocRow, RowKey, TaskRow, TurnTransaction } from "@astraflow/engine";
+import type { ChangeSet, DocRow, RemovalOutcome, RowKey, TaskRow, TurnTransaction } from "@astraflow/engine";
 import { withColumns } from "@astraflow/engine/testing";
 import { changeSet, docRow, logEntry, readyChangeSet, runRow, taskRow } from "../fixtures/sample-rows.ts";
 import { StoreClient, withFixture } from "../fixtures/store-client.ts";
@@ -225,9 +225,73 @@ const concurrentDocumentWritesAreCounted: ContractCase = {
     }),
 };
 
+const oldRuns = 30;
+
+const removalsTakeTurns: ContractCase = {
+  title:
+    "[S819] a store removes each row once and counts it once while several schedulers remove rows of one tenant and write turns about its runs",
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const clients = await openAllClients(fixture);
+      const runs = Array.from({ length: oldRuns }, (_, at) => `r${at + 10}`);
+      const finished = (run: string) =>
+        changeSet({
+          puts: [
+            runRow(run, { phase: "succeeded", createdAt: 1, endedAt: 2 }),
+            ...["0", "1"].map((no) => taskRow(`${run}.${no}`, { phase: "succeeded", result: "1" })),
+          ],
+          logEntries: [logEntry("acme", `run/${run}`, ["run.ended"])],
+        });
+      await clients[0]?.write(changeSet({ puts: [runRow("x1")] }), ...runs.map(finished));
+      // The history of old runs must be old too.
+      fixture.advance(60_000);
+      const removed = { runs: 0, tasks: 0, logEntries: 0 };
+      const sweep = async (client: StoreClient, afterSlice: (slices: number) => Promise<void>) => {
+        let after: string | null = "";
+        for (let slices = 0; after !== null && slices < turnsMax; slices++) {
+          const slice = { of: "runs", tenant: "acme", after, olderThanMs: 1_000, limit: 12 } as const;
+          const outcome: RemovalOutcome = await client.store.remove(slice);
+          removed.runs += outcome.removed.runs;
+          removed.tasks += outcome.removed.tasks;
+          removed.logEntries += outcome.removed.logEntries;
+          after = outcome.next;
+          await afterSlice(slices);
+        }
+      };
+
+      await runTogether(
+        fixture,
+        clients.map((client) => () => {
+          // The turn holds a run that is about to go.
+          const writeTurn = (slices: number) =>
+            writeUntilCommitted(client, ["run/x1", `run/${runs[slices % oldRuns]}`], (tx) =>
+              tx.row("run", "x1") === "busy"
+                ? null
+                : [changeSet({ roots: ["run/x1"], logEntries: [logEntry("acme", "run/x1", [`${client.replica} ${slices}`])] })],
+            );
+          return sweep(client, writeTurn);
+        }),
+      );
+      // What a turn held was passed over.
+      await sweep(clients[0] as StoreClient, async () => undefined);
+
+      assert.deepEqual(removed, { runs: oldRuns, tasks: 2 * oldRuns, logEntries: oldRuns });
+      const left = await clients[0]?.store.page({ page: "runs", tenant: "acme", limit: 99 });
+      assert.deepEqual(
+        left?.items.map(({ id }) => id),
+        ["x1"],
+      );
+      const history = await clients[0]?.store.events({ tenant: "acme", after: 0, subject: "run/x1", limit: 999 });
+      const types = history?.items.map(({ type }) => type) ?? [];
+      assert.ok(types.length >= clients.length, `${types.length} turns were written meanwhile`);
+      assert.equal(new Set(types).size, types.length);
+    }),
+};
+
 export const concurrencyCases: readonly ContractCase[] = [
   joinsAreReadiedOnce,
   logReadersMissNothing,
   concurrentClaimsAreExclusive,
   concurrentDocumentWritesAreCounted,
+  removalsTakeTurns,
 ];

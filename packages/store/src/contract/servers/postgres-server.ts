@@ -141,7 +141,8 @@ class LocalPostgresServer implements PostgresServer {
       listen_addresses: "127.0.0.1",
       unix_socket_directories: "",
       fsync: "on",
-      max_connections: "120",
+      // A pooler keeps the sessions of every database that a case has used until it stops.
+      max_connections: "400",
       shared_buffers: "64MB",
       // Only the start is read from the log; a busy test would fill it with its own refused statements.
       log_min_messages: "log",

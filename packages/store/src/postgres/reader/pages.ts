@@ -38,6 +38,17 @@ export const pageStatements: { readonly [P in Exclude<PageName, "runs" | "docs">
       return { detail: run && { run, tasks: decodeRows("task", tasks), workflow: String(workflow ?? "") } };
     },
   },
+  ended: {
+    selects: ({ tenant, before, limit }) => [
+      `SELECT json_agg(json_build_array(r.id, r."endedAt") ORDER BY r.id DESC) FROM (
+         SELECT id, "endedAt" FROM ${schemaName}.run WHERE tenant = ${text(tenant)}
+         ${before === undefined ? "" : `AND id < ${text(before)}`} ORDER BY id DESC LIMIT ${whole(limit + 1)}) r`,
+    ],
+    decode([cells], { limit }) {
+      const { items, next } = cutPage(listOf<[string, number | null]>(cells), limit, ([id]) => id);
+      return { runs: items.flatMap(([id, endedAt]) => (endedAt === null ? [] : [{ id, endedAt: Number(endedAt) }])), next };
+    },
+  },
   tasks: {
     selects: (query) => [tasksSql({ ...query, limit: Math.max(0, query.limit) + 1 })],
     decode: ([tasks], { limit }) => cutPage(decodeRows("task", tasks), Math.max(0, limit), idOf),

@@ -64,8 +64,8 @@ export class PostgresReader implements StoreReader {
     const way = query.before === undefined ? "ASC" : "DESC";
     const rows = `SELECT json_agg(json_build_array(e.first, e.last, e.at, e.subject, e.facts) ORDER BY e.first ${way}) FROM (${logRowsSql(query)}) e`;
     const [tenant, cells] = await this.#queryRow(selectSql([tenantSql(query.tenant), rows]));
-    const [head, floor] = (tenant ?? [0, 0]) as [number, number];
-    return cutLogPage(decodeLogRows(query.tenant, (cells ?? []) as ResultCells[]), query, Number(head), Number(floor));
+    const [head, floor, removed] = ((tenant ?? [0, 0, 0]) as unknown[]).map(Number) as [number, number, number];
+    return cutLogPage(decodeLogRows(query.tenant, (cells ?? []) as ResultCells[]), query, { head, floor, removed });
   }
 
   async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
@@ -159,7 +159,7 @@ export class PostgresReader implements StoreReader {
 const headOf = (tenant: unknown): number => Number((tenant as ResultCells | null)?.[0] ?? 0);
 
 const tenantSql = (tenant: string): string =>
-  `SELECT json_build_array(position, floor) FROM ${schemaName}.tenant WHERE id = ${text(tenant)}`;
+  `SELECT json_build_array(position, floor, removed) FROM ${schemaName}.tenant WHERE id = ${text(tenant)}`;
 
 /** One row with what each of these selects finds. */
 const selectSql = (selects: readonly string[]): string => `SELECT ${selects.map((sql) => `(${sql})`).join(", ")}`;

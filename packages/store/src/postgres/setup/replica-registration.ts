@@ -6,7 +6,7 @@ import type { PostgresConnection } from "../connection/connection.ts";
 import { beginTurnFunction } from "../sql/begin-function.ts";
 import { commitTurnFunction } from "../sql/commit-function.ts";
 import { textLiteral } from "../sql/literals.ts";
-import { addDocumentsSql, addWorkerConditionSql, initialSchemaSql, schemaName } from "../sql/tables.ts";
+import { addDocumentsSql, addRemovedPositionSql, addWorkerConditionSql, initialSchemaSql, schemaName } from "../sql/tables.ts";
 
 export interface RegisteredReplica {
   readonly epoch: number;
@@ -61,7 +61,7 @@ async function checkClusterName(connection: PostgresConnection, given: string): 
 }
 
 /** A step that has been released is never edited: a change is the next step. */
-const migrations: readonly string[] = [initialSchemaSql, addWorkerConditionSql, addDocumentsSql];
+const migrations: readonly string[] = [initialSchemaSql, addWorkerConditionSql, addDocumentsSql, addRemovedPositionSql];
 
 export const schemaVersion = migrations.length;
 

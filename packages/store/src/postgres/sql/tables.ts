@@ -77,3 +77,6 @@ CREATE TABLE ${schemaName}.chunk (
   lines bigint NOT NULL, body text NOT NULL, PRIMARY KEY (task, fence, first)
 );
 CREATE INDEX chunk_at ON ${schemaName}.chunk (at)`;
+
+/** The highest position of the log that was removed with its run, or by its age. */
+export const addRemovedPositionSql = `ALTER TABLE ${schemaName}.tenant ADD COLUMN removed bigint NOT NULL DEFAULT 0`;

@@ -4,6 +4,7 @@ import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { Fault, fault } from "@astraflow/protocol";
 import { refuseNewerSchema } from "../../common/store-faults.ts";
+import { autoVacuumPragma } from "./free-space.ts";
 import { applicationId, migrate, schemaVersion } from "./migrations.ts";
 
 export type SqliteCells = SQLOutputValue[];
@@ -21,6 +22,7 @@ export const sqliteFailpoints = [
   "sqlite.commit",
   "sqlite.committing",
   "sqlite.committed",
+  "sqlite.remove",
 ] as const;
 
 /** Before this version two connections that write and checkpoint at one moment may corrupt the file. */
@@ -150,6 +152,7 @@ export function checkFileHeader(file: string): void {
 export function configureWriter(db: DatabaseSync, file: string, failpoint: ((name: string) => void) | null): void {
   try {
     db.exec(`PRAGMA page_size = ${pageBytes}`);
+    db.exec(autoVacuumPragma);
     db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
     db.exec(`PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${cacheKibMax}`);
     db.exec(`PRAGMA wal_autocheckpoint = ${walCheckpointPages}`);
@@ -159,13 +162,38 @@ export function configureWriter(db: DatabaseSync, file: string, failpoint: ((nam
   const mode = pragma(db, "journal_mode");
   const synchronous = pragma(db, "synchronous");
   const settings = `journal_mode=${String(mode)} and synchronous=${String(synchronous)}`;
-  if (mode !== "wal" || synchronous !== 2)
+  if (mode !== "wal" || synchronous !== fullSynchronous)
     throw fault("E.STORE.DURABILITY", `${file} has ${settings}; commits are durable only with wal and FULL (2)`, {
       mode,
       synchronous,
     });
   migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));
 }
+
+/**
+ * Runs transactions that need not survive a power loss by themselves, since whoever makes them makes them again: the sync of the next turn
+ * covers them, because the WAL is one file that is written in order. Removing rows would otherwise pay for as many syncs as the work beside
+ * it. If it throws, `syncsCommits` says whether the connection may still be used: inside a transaction that could not be rolled back, SQLite
+ * refuses to change the setting.
+ */
+export function withoutSync<T>(db: DatabaseSync, work: () => T): T {
+  db.exec("PRAGMA synchronous = NORMAL");
+  try {
+    return work();
+  } finally {
+    restoreSync(db);
+  }
+}
+
+function restoreSync(db: DatabaseSync): void {
+  db.exec("PRAGMA synchronous = FULL");
+  if (!syncsCommits(db)) throw new Error("synchronous=FULL could not be restored");
+}
+
+/** Whether what is committed from now on is durable. */
+export const syncsCommits = (db: DatabaseSync): boolean =>
+  db.isOpen && !db.isTransaction && pragma(db, "synchronous") === fullSynchronous;
+const fullSynchronous = 2;
 
 /** Why a file cannot be opened; a fault says so already. */
 export function openSqliteFault(file: string, cause: unknown): Fault {

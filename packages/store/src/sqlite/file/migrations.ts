@@ -127,6 +127,8 @@ const migrations: readonly string[] = [
   CREATE TABLE task_value (task TEXT NOT NULL, field TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (task, field)) STRICT;
   CREATE TRIGGER task_value_gone AFTER DELETE ON task BEGIN DELETE FROM task_value WHERE task = old.id; END;
   `,
+  // The highest position of the log that was removed with its run: below it the log as a whole has gaps.
+  `ALTER TABLE tenant ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;`,
 ];
 
 export const schemaVersion = migrations.length;

@@ -43,6 +43,7 @@ import { createWorkerCheck, searchRuns } from "../search/run-search.ts";
 
 export const pageReaders: PageReaders<[SqliteConnection, searchedRows: number]> = {
   runs: readRuns,
+  ended: readEndedRuns,
   run: readRun,
   tasks: readTasks,
   task: readTask,
@@ -107,6 +108,14 @@ const workerSql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id = ?
 const routesSql = `SELECT ${columnsByKind.route.names} FROM route ORDER BY id`;
 const keySql = `SELECT ${columnsByKind.key.names} FROM key WHERE id = ?`;
 export const heldTasksSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${internedNumberSql} AND phase = 3 ORDER BY id LIMIT ?`;
+
+/** The walk reads the list of runs by id; whether one has ended is in its row. */
+const endedRunsSql = `SELECT id, "endedAt" FROM run INDEXED BY run_of WHERE tenant = ? AND id < ? ORDER BY id DESC LIMIT ?`;
+
+function readEndedRuns({ tenant, before = highestRunId, limit }: PageFor<"ended">, connection: SqliteConnection) {
+  const { items, next } = cutPage(connection.all(endedRunsSql, tenant, before, limit + 1), limit, ([id]) => String(id));
+  return { runs: items.flatMap(([id, at]) => (at === null ? [] : [{ id: String(id), endedAt: Number(at) }])), next };
+}
 
 /** No id is as high as this: ids are made of printable text. */
 const highestRunId = "\u{10ffff}";

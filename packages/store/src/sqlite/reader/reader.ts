@@ -20,9 +20,9 @@ export class SqliteReader implements StoreReader {
 
   async events(query: EventQuery): Promise<EventPage> {
     return this.#inSnapshot(() => {
-      const { position, floor, indexed } = this.#readTenant(query.tenant);
+      const { position, floor, removed, indexed } = this.#readTenant(query.tenant);
       const rows = readLogRows(this.#connection, query, indexed);
-      return cutLogPage(decodeLogRows(query.tenant, rows), query, position, floor);
+      return cutLogPage(decodeLogRows(query.tenant, rows), query, { head: position, floor, removed });
     });
   }
 
@@ -37,10 +37,10 @@ export class SqliteReader implements StoreReader {
     this.#connection.db.close();
   }
 
-  #readTenant(tenant: Tenant): { position: Position; floor: Position; indexed: Position } {
-    const cells = this.#connection.get("SELECT position, floor, indexed FROM tenant WHERE id = ?", tenant);
-    const [position, floor, indexed] = (cells ?? [0, 0, 0]).map(Number) as [number, number, number];
-    return { position, floor, indexed };
+  #readTenant(tenant: Tenant): { position: Position; floor: Position; removed: Position; indexed: Position } {
+    const cells = this.#connection.get("SELECT position, floor, removed, indexed FROM tenant WHERE id = ?", tenant);
+    const [position, floor, removed, indexed] = (cells ?? [0, 0, 0, 0]).map(Number) as [number, number, number, number];
+    return { position, floor, removed, indexed };
   }
 
   #inSnapshot<T>(read: () => T): T {

@@ -69,6 +69,90 @@ export function indexPendingRuns(connection: SqliteConnection): void {
   connection.write(putSerialSql, String(serial));
 }
 
+const indexRowsSql = `SELECT rowid / ${indexRowsPerInstant}, rowid % ${indexRowsPerInstant} FROM run_words
+  WHERE run_words MATCH ? AND rowid >= ${firstRowidAtSql} AND rowid < ${firstRowidAtSql} + ${indexRowsPerInstant}`;
+const deleteWordsSql = `INSERT INTO run_words (run_words, rowid, words) VALUES ('delete', ${firstRowidAtSql} + CAST(? AS INTEGER), ?)`;
+const sharedInstantsSql = `SELECT one.value ->> 0 FROM json_each(?) AS one
+  WHERE EXISTS (SELECT 1 FROM run WHERE run.id >= one.value ->> 1 AND run.id < one.value ->> 2)`;
+/** One question for so many runs: the query of the index nests its words, and its depth is limited. */
+const runsPerMatch = 64;
+
+/**
+ * Takes runs out of the index whose rows have just gone. The index keeps no texts and wants exactly those that were indexed: of a run that
+ * failed after it was indexed there is one row without the words of its error and one with them.
+ */
+export function unindexRuns(connection: SqliteConnection, runs: readonly RunRow[]): void {
+  const alone: RunRow[] = [];
+  const shared = findSharedInstants(connection, runs);
+  for (const run of runs) {
+    const instant = instantOf(run.id);
+    if (!shared.has(instant)) alone.push(run);
+    else unindexRun(connection, run, findIndexRows(connection, identifyingWords(run), instant));
+  }
+  for (let at = 0; at < alone.length; at += runsPerMatch) unindexTogether(connection, alone.slice(at, at + runsPerMatch));
+}
+
+/** The instants at which there was more than one run, of any tenant: their rows of the index do not say whose they are. */
+function findSharedInstants(connection: SqliteConnection, runs: readonly RunRow[]): ReadonlySet<number> {
+  const shared = new Set<number>();
+  const ranges = new Map<number, readonly [instant: number, from: RunId, below: RunId]>();
+  for (const { id } of runs) {
+    const instant = instantOf(id);
+    const { from, below } = runIdsAtInstant(instant);
+    if (ranges.has(instant) || !uuidPattern.test(id)) shared.add(instant);
+    ranges.set(instant, [instant, from, below]);
+  }
+  for (const [instant] of connection.all(sharedInstantsSql, JSON.stringify([...ranges.values()]))) shared.add(Number(instant));
+  return shared;
+}
+
+/** Runs of different instants are found by one question. */
+function unindexTogether(connection: SqliteConnection, runs: readonly RunRow[]): void {
+  const instants = runs.map(({ id }) => instantOf(id));
+  const match = runs
+    .flatMap(identifyingWords)
+    .map((word) => `"${word}"`)
+    .join(" OR ");
+  const found = connection.all(indexRowsSql, match, Math.min(...instants), Math.max(...instants));
+  const serials = Map.groupBy(found, ([instant]) => Number(instant));
+  for (const run of runs) {
+    const rows = serials.get(instantOf(run.id)) ?? [];
+    unindexRun(
+      connection,
+      run,
+      rows.map(([, serial]) => Number(serial)),
+    );
+  }
+}
+
+function unindexRun(connection: SqliteConnection, run: RunRow, rows: readonly number[]): void {
+  if (rows.length === 0) return;
+  const instant = instantOf(run.id);
+  const all = runSearchTerms(run);
+  const early = run.error === null ? all : runSearchTerms({ ...run, error: null } as RunRow);
+  const known = early === all ? null : new Set(early.split(" "));
+  const added = known === null ? undefined : all.split(" ").find((word) => !known.has(word));
+  const late = added === undefined ? rows : findIndexRows(connection, [...identifyingWords(run), added], instant);
+  for (const row of rows)
+    connection.write(deleteWordsSql, instant, row, `${tenantWord(run.tenant)} ${late.includes(row) ? all : early}`);
+}
+
+/** Rows of an instant that hold all these words, by their numbers within the instant. */
+function findIndexRows(connection: SqliteConnection, words: readonly string[], instant: number): number[] {
+  const match = words.map((word) => `"${word}"`).join(" ");
+  return connection.all(indexRowsSql, match, instant, instant).map(([, serial]) => Number(serial));
+}
+
+/**
+ * Among the runs of an instant, the random digits at the end of an id name one. The other words of an id, and the tenant's, stand in very many
+ * runs, and each would be looked for from the beginning of the index.
+ */
+function identifyingWords({ id, tenant }: RunRow): readonly string[] {
+  const words = searchWords(id);
+  return uuidPattern.test(id) ? words.slice(-1) : [tenantWord(tenant), ...words];
+}
+const uuidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /** Tasks hold the number of their worker's word. */
 const ranOnWorkersSql = `SELECT 1 FROM task WHERE id > ? AND id < ?
   AND worker IN (SELECT no FROM word WHERE text IN (SELECT value FROM json_each(?))) LIMIT 1`;

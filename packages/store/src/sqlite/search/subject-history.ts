@@ -1,7 +1,8 @@
 // Which rows of the log are about a subject. Indexing turn by turn would dirty a page for every subject: the newest rows are read one by
 // one, and indexed together once they are many, so that rows of one subject share a page.
 
-import type { EventQuery, Position, Tenant } from "@astraflow/engine";
+import type { EventQuery, Millis, Position, RowKey, Tenant } from "@astraflow/engine";
+import { auditFactMark } from "../../common/removal.ts";
 import type { SqliteCells, SqliteConnection } from "../file/connection.ts";
 
 /** How many rows of a tenant's log may be outside the index: a history reads at most so many in vain. */
@@ -57,4 +58,41 @@ export function indexSubjectHistory(connection: SqliteConnection, tenant: Tenant
 export function trimLog(connection: SqliteConnection, tenant: Tenant, to: Position, rowsMax: number): number {
   connection.db.prepare(unindexHistorySql).run(tenant, to, rowsMax);
   return Number(connection.db.prepare(trimLogSql).run(tenant, tenant, to, rowsMax).changes);
+}
+
+const rowsOfSubjectSql = `SELECT event_of.first, event.last FROM event_of
+  CROSS JOIN event ON event.tenant = event_of.tenant AND event.first = event_of.first
+  WHERE event_of.subject = ? AND event_of.tenant = ? AND instr(event.facts, ?) = 0 LIMIT ?`;
+const oldestUnindexedSql = "SELECT at FROM event WHERE tenant = ? AND first > ? ORDER BY first LIMIT 1";
+const deleteLogRowSql = "DELETE FROM event WHERE tenant = ? AND first = ?";
+const deleteIndexedRowSql = "DELETE FROM event_of WHERE subject = ? AND tenant = ? AND first = ?";
+
+/** Indexed rows about a subject that hold no audit entry. */
+export function findRemovableLogRows(connection: SqliteConnection, subject: RowKey, tenant: Tenant, limit: number) {
+  const rows = connection.all(rowsOfSubjectSql, subject, tenant, auditFactMark, limit);
+  return rows.map(([first, last]) => ({ first: Number(first), last: Number(last) }));
+}
+
+/** When the oldest row that is not in the index was written; null where all are. */
+export function oldestUnindexedAt(connection: SqliteConnection, tenant: Tenant, indexed: Position): Millis | null {
+  const [at] = connection.get(oldestUnindexedSql, tenant, indexed) ?? [];
+  return at === undefined ? null : Number(at);
+}
+
+export function removeLogRow(connection: SqliteConnection, tenant: Tenant, subject: RowKey, first: Position): void {
+  connection.write(deleteIndexedRowSql, subject, tenant, first);
+  connection.write(deleteLogRowSql, tenant, first);
+}
+
+const deleteHistoriesSql = `DELETE FROM event WHERE tenant = ?1 AND instr(facts, ?3) = 0 AND first IN
+  (SELECT event_of.first FROM json_each(?2) AS one CROSS JOIN event_of ON event_of.subject = 'run/' || one.value AND event_of.tenant = ?1)
+  RETURNING last`;
+const unindexHistoriesSql = `DELETE FROM event_of WHERE tenant = ?1 AND subject IN (SELECT 'run/' || value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM event WHERE event.tenant = ?1 AND event.first = event_of.first)`;
+
+/** Removes the indexed rows about these runs (ids as JSON) that hold no audit entry, and answers their last positions. */
+export function removeHistories(connection: SqliteConnection, tenant: Tenant, runs: string): Position[] {
+  const rows = connection.all(deleteHistoriesSql, tenant, runs, auditFactMark);
+  connection.write(unindexHistoriesSql, tenant, runs);
+  return rows.map(([last]) => Number(last));
 }

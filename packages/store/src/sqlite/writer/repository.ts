@@ -17,6 +17,8 @@ export interface StoredTenant {
   readonly position: Position;
   readonly clock: number;
   readonly floor: Position;
+  /** The highest position that was removed with its run, or by its age. */
+  readonly removed: Position;
   /** Up to here the index of histories is complete; so many rows lie behind. */
   readonly indexed: Position;
   readonly unindexedRows: number;
@@ -133,10 +135,11 @@ export class SqliteRepository {
   tenant(tenant: Tenant): StoredTenant {
     let state = this.#tenants.get(tenant);
     if (state === undefined) {
-      const cells = this.connection.get("SELECT position, clock, floor, indexed FROM tenant WHERE id = ?", tenant);
-      const [position, clock, floor, indexed] = (cells ?? [0, 0, 0, 0]).map(Number) as [number, number, number, number];
+      const cells = this.connection.get("SELECT position, clock, floor, removed, indexed FROM tenant WHERE id = ?", tenant);
+      const numbers = (cells ?? [0, 0, 0, 0, 0]).map(Number) as [number, number, number, number, number];
+      const [position, clock, floor, removed, indexed] = numbers;
       const [unindexedRows] = this.connection.get(countUnindexedSql, tenant, indexed) ?? [];
-      state = { position, clock, floor, indexed, unindexedRows: Number(unindexedRows ?? 0) };
+      state = { position, clock, floor, removed, indexed, unindexedRows: Number(unindexedRows ?? 0) };
       this.#tenants.set(tenant, state);
     }
     return state;
