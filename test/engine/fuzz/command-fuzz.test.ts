@@ -3,9 +3,10 @@
 import type { Store } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster } from "../harness/engine-cluster.ts";
 import type { EngineHarness } from "../harness/engine-harness.ts";
 import { FuzzRandom } from "../harness/fuzz-random.ts";
+import { overrideStore } from "../harness/override-store.ts";
 import { PostgresEngineCluster } from "../harness/postgres-engine-cluster.ts";
 import { CommandFuzz, findCommandProblems } from "./command-fuzz.ts";
 

@@ -117,19 +117,6 @@ export class EngineCluster {
   }
 }
 
-/** A store that is passed through but for the calls a test replaces. */
-export const overrideStore = (store: Store, changes: Partial<Store>): Store => ({
-  open: (me) => store.open(me),
-  begin: (want) => store.begin(want),
-  settle: (turn) => store.settle(turn),
-  remove: (slice) => store.remove(slice),
-  onHint: (listener) => store.onHint(listener),
-  events: (query) => store.events(query),
-  page: (query) => store.page(query),
-  close: () => store.close(),
-  ...changes,
-});
-
 /** The answer to a caller once everything has happened that can without the clock: `done`, a fault's code, or silence. */
 export function outcomeOf(answer: Promise<unknown>): Promise<string> {
   const word = answer.then(

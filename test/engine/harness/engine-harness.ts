@@ -25,6 +25,10 @@ import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import { canonicalJson } from "@astraflow/graph";
 import { omitUndefined } from "@astraflow/protocol";
 import { MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { TestWorker } from "./test-worker.ts";
+import { limitTurns, type TurnLimit } from "./turn-limit.ts";
+
+export { TestWorker };
 
 export interface NodeSpec {
   readonly type?: string;
@@ -78,7 +82,8 @@ export const buildChain = (length: number, node: NodeSpec = {}): Record<string, 
     Array.from({ length: length - 1 }, (_, at) => [at, at + 1] as const),
   );
 
-const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+/** As the engine of a harness digests texts. */
+export const harnessDigest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
 export const describeWorker = (changes: Partial<WorkerDescription> = {}): WorkerDescription => ({
   slots: 1,
@@ -101,6 +106,8 @@ export interface HarnessOptions {
   readonly plant?: Plant;
   /** Part of the ids it makes: several engines on one store must not give two runs one id. */
   readonly name?: string;
+  /** 0 <= n < 1; the middle where nothing is said. */
+  readonly random?: () => number;
 }
 
 export class EngineHarness {
@@ -115,8 +122,9 @@ export class EngineHarness {
   lastJoinAnswer: AnswerBody | null = null;
   #ids = 0;
   #refs = 0;
-  #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (fault: RefusedError) => void }>();
-  #idleListeners: (() => void)[] = [];
+  #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (problem: Error) => void }>();
+  #idleListeners: { resolve: () => void; reject: (problem: Error) => void }[] = [];
+  readonly #turnLimit: TurnLimit;
 
   constructor(options: HarnessOptions = {}) {
     this.settings = { ...defaultSettings, ...options.settings };
@@ -124,17 +132,18 @@ export class EngineHarness {
     this.store =
       options.store ??
       new MemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options.cluster }).createHandle();
+    this.#turnLimit = limitTurns(this.store, (problem) => this.#failWaiting(problem));
     const world: World = {
-      store: this.store,
+      store: this.#turnLimit.store,
       ids: {
         next: (now) => `${now.toString(16).padStart(12, "0")}-${options.name ?? ""}${String(++this.#ids).padStart(8, "0")}`,
       },
-      random: { next: () => 0.5 },
-      digest,
+      random: { next: options.random ?? (() => 0.5) },
+      digest: harnessDigest,
       emit: (effects) => this.#receiveEffects(effects),
       scheduleWake: (wakeAt) => {
         this.wakeAt = wakeAt;
-        for (const done of this.#idleListeners.splice(0)) done();
+        for (const { resolve } of this.#idleListeners.splice(0)) resolve();
       },
       failpoint: () => undefined,
       reportProblem: (problem) => this.problems.push(problem),
@@ -154,6 +163,13 @@ export class EngineHarness {
     }
   }
 
+  /** Whoever waits for an engine that never pauses would wait for ever, and no time limit of the runner could end it. */
+  #failWaiting(problem: Error): void {
+    const waiting = [...this.#answers.values(), ...this.#idleListeners.splice(0)];
+    this.#answers.clear();
+    for (const { reject } of waiting) reject(problem);
+  }
+
   async start(): Promise<this> {
     await this.engine.start({ replica: "r1", cluster: "c1" });
     return this;
@@ -165,6 +181,7 @@ export class EngineHarness {
 
   /** Several commands that arrive together and so share a turn. */
   askAll(commands: readonly Command[]): Promise<AnswerBody>[] {
+    this.#turnLimit.restart();
     const items = commands.map((command) => ({ ref: ++this.#refs, command }));
     const promises = items.map(
       ({ ref }) => new Promise<AnswerBody>((resolve, reject) => this.#answers.set(ref, { resolve, reject })),
@@ -180,7 +197,8 @@ export class EngineHarness {
   }
 
   async settle(): Promise<void> {
-    const quiet = new Promise<void>((resolve) => this.#idleListeners.push(resolve));
+    this.#turnLimit.restart();
+    const quiet = new Promise<void>((resolve, reject) => this.#idleListeners.push({ resolve, reject }));
     this.engine.wake();
     await quiet;
   }
@@ -203,12 +221,12 @@ export class EngineHarness {
       type: "run.start",
       tenant: changes.tenant ?? "t1",
       by: "tester",
-      digest: digest(body),
+      digest: harnessDigest(body),
       body,
       client: "c",
       priority: changes.priority ?? 5,
       timeoutMs: changes.timeoutMs ?? null,
-      ask: changes.ask === undefined ? null : { key: changes.ask, digest: digest(body) },
+      ask: changes.ask === undefined ? null : { key: changes.ask, digest: harnessDigest(body) },
     };
   }
 
@@ -288,104 +306,5 @@ export class RefusedError extends Error {
     super(`${data.code}: ${data.message}`);
     this.code = data.code;
     this.fault = data;
-  }
-}
-
-/** One worker session, controlled by the test. */
-export class TestWorker {
-  readonly harness: EngineHarness;
-  readonly tenant: string;
-  readonly worker: string;
-  readonly session: string;
-  readonly boot: string;
-
-  constructor(harness: EngineHarness, tenant: string, worker: string, session: string, boot: string) {
-    this.harness = harness;
-    this.tenant = tenant;
-    this.worker = worker;
-    this.session = session;
-    this.boot = boot;
-  }
-
-  /** The dispatch this session got last. */
-  get lastDispatch(): SendDispatch["dispatch"] {
-    const sent = this.harness.dispatches(this.worker).filter((one) => one.session === this.session);
-    const dispatch = sent.at(-1)?.dispatch;
-    if (dispatch === undefined) throw new Error(`${this.worker} was sent nothing`);
-    return dispatch;
-  }
-
-  get dispatchesSent(): SendDispatch["dispatch"][] {
-    return this.harness
-      .dispatches(this.worker)
-      .filter((one) => one.session === this.session)
-      .map((one) => one.dispatch);
-  }
-
-  #attemptFields(dispatch: { task: string; fence: number }) {
-    return { tenant: this.tenant, worker: this.worker, session: this.session, task: dispatch.task, fence: dispatch.fence };
-  }
-
-  ackCommand(dispatch: { task: string; fence: number } = this.lastDispatch): Command {
-    return {
-      type: "task.ack",
-      tenant: this.tenant,
-      worker: this.worker,
-      session: this.session,
-      held: [{ task: dispatch.task, fence: dispatch.fence }],
-    };
-  }
-
-  ack(dispatch?: { task: string; fence: number }): Promise<AnswerBody> {
-    return this.harness.ask(this.ackCommand(dispatch ?? this.lastDispatch));
-  }
-
-  resultCommand(
-    dispatch: { task: string; fence: number },
-    result: unknown,
-    status: "succeeded" | "failed" | "cancelled" | "skipped" = "succeeded",
-  ): Command {
-    return {
-      type: "task.result",
-      ...this.#attemptFields(dispatch),
-      status,
-      result: JSON.stringify(result),
-      error: null,
-      durationMs: 1,
-    };
-  }
-
-  succeed(result: unknown = {}, dispatch: { task: string; fence: number } = this.lastDispatch): Promise<AnswerBody> {
-    return this.harness.ask(this.resultCommand(dispatch, result));
-  }
-
-  error(code: string, message = "it broke", dispatch: { task: string; fence: number } = this.lastDispatch): Promise<AnswerBody> {
-    return this.harness.ask({ type: "task.error", ...this.#attemptFields(dispatch), code, message });
-  }
-
-  heartbeat(
-    held: readonly AttemptRef[] | null,
-    healthy = true,
-    measured: { memPct?: number; diskPct?: number; inflight?: number; vitals?: string } = {},
-  ): Promise<AnswerBody> {
-    return this.harness.ask({
-      type: "worker.beat",
-      tenant: this.tenant,
-      worker: this.worker,
-      session: this.session,
-      healthy,
-      held,
-      ...measured,
-    });
-  }
-
-  disconnect(): Promise<AnswerBody> {
-    return this.harness.ask({
-      type: "worker.leave",
-      tenant: this.tenant,
-      worker: this.worker,
-      session: this.session,
-      reason: "gone",
-    });
   }
 }

@@ -6,8 +6,8 @@ import { openPostgres, type PostgresStore } from "@astraflow/store";
 import type { PostgresServer } from "@astraflow/store/testing";
 import { Client } from "pg";
 import type { AutoWorkers } from "./auto-workers.ts";
-import { overrideStore } from "./engine-cluster.ts";
 import { EngineHarness } from "./engine-harness.ts";
+import { overrideStore } from "./override-store.ts";
 
 const bornAt = 1_800_000_000_000;
 const never = new Promise<never>(() => undefined);

@@ -2,8 +2,9 @@
 
 import type { ReportedArtifact, Store } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, buildWorkflow, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
+import { overrideStore } from "../harness/override-store.ts";
 
 /** A run, and whatever the engine makes of it before it rests. */
 async function startAndSettle(

@@ -2,8 +2,9 @@
 // brought. What one scheduler sends to its own sockets is in life, fence and place.
 import type { ChangeSet, SendDrain, SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, type EngineHarness } from "../harness/engine-harness.ts";
+import { overrideStore } from "../harness/override-store.ts";
 
 const resetsSent = (harness: EngineHarness): SendReset[] =>
   harness.effects.filter((effect): effect is SendReset => effect.type === "reset");

@@ -2,7 +2,8 @@
 // regressions-two-schedulers.test.ts; the general rules stand in life, place, fence and driver.
 import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { answersOf, EngineCluster, outcomeOf, overrideStore } from "../harness/engine-cluster.ts";
+import { answersOf, EngineCluster, outcomeOf } from "../harness/engine-cluster.ts";
+import { overrideStore } from "../harness/override-store.ts";
 import { buildChain, buildWorkflow, describeWorker, EngineHarness } from "../harness/engine-harness.ts";
 
 /** Tasks side by side, none waiting for another. */

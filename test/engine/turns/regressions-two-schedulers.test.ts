@@ -1,7 +1,8 @@
 // Bugs that showed only on a store that others share: rows that come on demand, roots in other hands, work and workers that move
 // between schedulers. One scheduler alone is in regressions-one-scheduler.test.ts.
 import { describe, expect, it } from "vitest";
-import { EngineCluster, outcomeOf, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster, outcomeOf } from "../harness/engine-cluster.ts";
+import { overrideStore } from "../harness/override-store.ts";
 import { buildChain, buildWorkflow, describeWorker } from "../harness/engine-harness.ts";
 
 describe("rows that come on demand", () => {

@@ -3,7 +3,8 @@
 import type { Command, CommandAnswer, RowKey } from "@astraflow/engine";
 import type { MemoryClusterOptions } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
-import { answersOf, EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { answersOf, EngineCluster } from "../harness/engine-cluster.ts";
+import { overrideStore } from "../harness/override-store.ts";
 import { buildChain, buildWorkflow, type EngineHarness } from "../harness/engine-harness.ts";
 
 const runPendingCallbacks = async (): Promise<void> => {

@@ -3,8 +3,9 @@
 import type { SendReset, SendVendorFrame } from "@astraflow/engine";
 import { readCondition } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
+import { overrideStore } from "../harness/override-store.ts";
 
 const resetsSent = (harness: EngineHarness): SendReset[] =>
   harness.effects.filter((effect): effect is SendReset => effect.type === "reset");

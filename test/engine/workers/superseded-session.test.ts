@@ -1,8 +1,9 @@
 // What an older session of a worker may still do at a scheduler that does not know of the newer one: nothing that counts. One
 // scheduler, where the older session has lost its connected worker, is in fences-and-leases.test.ts; mail, which makes the older one end soon, in mail.test.ts.
 import { describe, expect, it } from "vitest";
-import { EngineCluster, overrideStore } from "../harness/engine-cluster.ts";
+import { EngineCluster } from "../harness/engine-cluster.ts";
 import { buildChain, type EngineHarness, type TestWorker } from "../harness/engine-harness.ts";
+import { overrideStore } from "../harness/override-store.ts";
 
 /** A worker with one acked attempt moves from `near`, which reads no mail and so keeps its connected worker, to `far`. */
 async function moveWorker(): Promise<{
