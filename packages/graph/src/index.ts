@@ -24,7 +24,7 @@ export {
   type StartPlan,
   type StartProblem,
 } from "./plan/partial-start.ts";
-export { compilePlan, resolveParams } from "./plan/plan-compiler.ts";
+export { compilePlan, compilePlanInSteps, resolveParams } from "./plan/plan-compiler.ts";
 export type {
   ContainerLoop,
   ContainerPlan,

@@ -104,6 +104,7 @@ export interface HarnessOptions {
   readonly cluster?: Partial<MemoryClusterOptions>;
   readonly store?: Store;
   readonly plant?: Plant;
+  readonly yieldLoop?: () => Promise<void>;
   /** Part of the ids it makes: several engines on one store must not give two runs one id. */
   readonly name?: string;
   /** 0 <= n < 1; the middle where nothing is said. */
@@ -147,6 +148,7 @@ export class EngineHarness {
       },
       failpoint: () => undefined,
       reportProblem: (problem) => this.problems.push(problem),
+      ...(options.yieldLoop !== undefined && { yieldLoop: options.yieldLoop }),
     };
     this.engine =
       options.plant === undefined ? createEngine(world, this.settings) : createMutantEngine(world, this.settings, options.plant);

@@ -1,5 +1,6 @@
 // Builds the engine with the real store, clock, ids, random numbers, timers and failpoints, for both hosts of engine-host.ts.
 
+import { setImmediate as nextRound } from "node:timers/promises";
 import {
   type CommandRequest,
   createEngine,
@@ -99,6 +100,7 @@ export async function startEngine(
         // At least one real millisecond, or a deadline that has just passed would spin the loop.
         if (!isStopped) timer = setTimeout(() => engine.wake(), Math.max(1, clock.toReal(wakeAt - now)));
       },
+      yieldLoop: () => nextRound(),
       failpoint,
       reportProblem: listeners.onProblem,
     },

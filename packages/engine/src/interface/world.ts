@@ -17,6 +17,8 @@ export interface World {
   emit(effects: readonly Effect[]): void;
   /** Nothing is to be done before `wakeAt` (store time; `now` is the store's present): the shell calls `wake()` then. */
   scheduleWake(wakeAt: Millis, now: Millis): void;
+  /** Lets everything else that waits for this thread go first; absent: nothing else waits. */
+  yieldLoop?(): Promise<void>;
   /** Named crash points; a no-op outside of tests. */
   failpoint(name: EngineFailpoint): void;
   /** A problem for operators that is not part of any answer. */

@@ -1,9 +1,9 @@
 // Whole rows and numbers for tests and benches that care for a few of their fields only. Nothing of the engine uses them.
 
-import { LruMap } from "@astraflow/protocol";
 import { Fleet } from "../core/fleet/fleet.ts";
 import { newTaskRow } from "../core/rows/new-task.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
+import { createDefinitionCaches } from "../core/unit-of-work/definition-caches.ts";
 import { defaultSettings } from "../interface/settings.ts";
 import type { EngineGauge } from "../interface/world.ts";
 import {
@@ -139,8 +139,7 @@ export const sampleContext = (over: Partial<DecisionContext> = {}): DecisionCont
   settings: defaultSettings,
   fleet: new Fleet(),
   self: { replica: "a", epoch: 1 },
-  plans: new LruMap({ entriesMax: 1 }),
-  manifests: new LruMap({ entriesMax: 1 }),
+  ...createDefinitionCaches(),
   digest: (text) => text,
   random: () => 0,
   nextId: () => "id",

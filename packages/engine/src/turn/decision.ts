@@ -15,7 +15,8 @@ import {
   updateSessionLiveness,
 } from "../core/timers.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
-import { RootBusy, type RootRef, RowsMissing, rootKey } from "../core/unit-of-work/root.ts";
+import type { TurnPlans } from "../core/unit-of-work/definition-caches.ts";
+import { PlanMissing, RootBusy, type RootRef, RowsMissing, rootKey } from "../core/unit-of-work/root.ts";
 import { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import { updateSaturation } from "../core/workers/saturation.ts";
 import type { CommandAnswer } from "../interface/effect.ts";
@@ -32,6 +33,7 @@ export interface DecisionRound {
   /** Whether it is time to check how alive the sessions are. */
   readonly isFullCheck: boolean;
   readonly quarantine: ReadonlySet<RowKey>;
+  readonly turnPlans: TurnPlans;
 }
 
 export class Decision {
@@ -42,7 +44,13 @@ export class Decision {
   /** Which change set (by a root of it) each command or timer wrote to. */
   readonly writers: { readonly root: RootRef; readonly item: WaitingCommand | null }[] = [];
   /** Rows that must be loaded before the round can be repeated. */
-  readonly missing = { rows: new Set<RowKey>(), lists: new Map<string, TaskListQuery>(), peekedWorkers: new Set<WorkerId>() };
+  readonly missing = {
+    rows: new Set<RowKey>(),
+    lists: new Map<string, TaskListQuery>(),
+    peekedWorkers: new Set<WorkerId>(),
+    /** Definitions that must be compiled, by workflow. */
+    plans: new Map<string, string>(),
+  };
   /** Commands whose root another turn has locked. */
   readonly busyCommands: { readonly item: WaitingCommand; readonly root: RowKey }[] = [];
   /** Commands and timers that threw. */
@@ -52,7 +60,7 @@ export class Decision {
 
   constructor(context: DecisionContext, round: DecisionRound) {
     const { tx, expiryLimits: limits } = round;
-    this.work = new UnitOfWork(tx, context);
+    this.work = new UnitOfWork(tx, context, round.turnPlans);
     this.#quarantine = round.quarantine;
     for (const item of round.batch) this.#decideCommand(item);
     const attempt = (root: RootRef, work: () => void) => this.#isolate(root, work);
@@ -71,7 +79,8 @@ export class Decision {
   }
 
   get isComplete(): boolean {
-    return this.missing.rows.size + this.missing.lists.size + this.missing.peekedWorkers.size === 0;
+    const { rows, lists, peekedWorkers, plans } = this.missing;
+    return rows.size + lists.size + peekedWorkers.size + plans.size === 0;
   }
 
   answer(item: WaitingCommand, answer: CommandAnswer): void {
@@ -96,8 +105,8 @@ export class Decision {
       if (root !== null) this.writers.push({ root, item });
     } catch (problem) {
       this.work.rollbackTo(savepoint);
-      if (problem instanceof RowsMissing) this.#addMissing(problem);
-      else if (problem instanceof RootBusy) this.busyCommands.push({ item, root: problem.root });
+      if (this.#isMissing(problem)) return;
+      if (problem instanceof RootBusy) this.busyCommands.push({ item, root: problem.root });
       else this.failedCommands.push({ item, problem });
     }
   }
@@ -111,10 +120,17 @@ export class Decision {
       if (touched !== null) this.writers.push({ root: touched, item: null });
     } catch (problem) {
       this.work.rollbackTo(savepoint);
-      if (problem instanceof RowsMissing) this.#addMissing(problem);
       // A timer whose root is busy is due again in the next turn.
-      else if (!(problem instanceof RootBusy)) this.failedTimers.push({ root: rootKey(root), problem });
+      if (!this.#isMissing(problem) && !(problem instanceof RootBusy)) this.failedTimers.push({ root: rootKey(root), problem });
     }
+  }
+
+  /** True, and noted, if something has to be loaded or compiled first. */
+  #isMissing(problem: unknown): boolean {
+    if (problem instanceof RowsMissing) this.#addMissing(problem);
+    else if (problem instanceof PlanMissing) this.missing.plans.set(problem.workflow, problem.body);
+    else return false;
+    return true;
   }
 
   #addMissing(problem: RowsMissing): void {

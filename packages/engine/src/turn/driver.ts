@@ -1,11 +1,13 @@
 // The driver of turns, the engine's only asynchronous file: begin, decide (again where rows were missing), commit, then speak.
 // It decides nothing about work, only what happens when something throws, a root is busy, a commit fails or its outcome is unknown.
 
-import { type Fault, fault, LruMap } from "@astraflow/protocol";
+import { compilePlanInSteps } from "@astraflow/graph";
+import { type Fault, fault, type Workflow } from "@astraflow/protocol";
 import { Fleet, noPendingChanges } from "../core/fleet/fleet.ts";
 import { chooseClaims, slotsFreedBy } from "../core/placement/place.ts";
 import { BrokenChangeSet } from "../core/unit-of-work/change-sets.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
+import { type CompiledPlan, createDefinitionCaches, TurnPlans } from "../core/unit-of-work/definition-caches.ts";
 import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { CommandRequest } from "../interface/command.ts";
 import type { EngineSettings } from "../interface/settings.ts";
@@ -24,10 +26,9 @@ import { type NextTurn, TurnSchedule } from "./turn-schedule.ts";
 
 /** Rounds of loading a turn may need; a turn that needs more is a bug, not a big turn. */
 const roundsMax = 200;
+/** So long turns may follow each other before the thread looks for messages. */
+const uninterruptedMsMax = 20;
 const noWorkers: ReadonlySet<WorkerId> = new Set();
-const plansCachedMax = 1_000;
-/** Only those of package versions of which workers have different ones. */
-const manifestsCachedMax = 200;
 /** A turn this many idle periods late means the scheduler or its store was away. */
 const absenceIdlePeriods = 5;
 
@@ -50,6 +51,8 @@ export class TurnDriver implements Engine {
   #turn = 0;
   #now: Millis = 0;
   #availableSince: Millis = 0;
+  /** When everything else that waits for this thread last had its turn, as far as this loop knows. */
+  #yieldedAt: Millis = 0;
   #running: Promise<void> | null = null;
   #stopping = false;
   readonly #retries: RetryAndQuarantine;
@@ -78,8 +81,7 @@ export class TurnDriver implements Engine {
       settings: this.#settings,
       fleet: this.#fleet,
       self: me,
-      plans: new LruMap({ entriesMax: plansCachedMax, touchOnGet: false }),
-      manifests: new LruMap({ entriesMax: manifestsCachedMax, touchOnGet: false }),
+      ...createDefinitionCaches(),
       digest: (text) => world.digest(text),
       random: () => world.random.next(),
       nextId: (now) => world.ids.next(now),
@@ -160,6 +162,7 @@ export class TurnDriver implements Engine {
 
   /** Turns follow each other while anything waits; no timer delays one. Where the store allows it, one begins while others commit. */
   async #loop(): Promise<void> {
+    this.#yieldedAt = this.#now;
     this.#schedule.resume();
     if (this.#isUnsettled) await this.#finishTurns();
     for (;;) {
@@ -167,10 +170,18 @@ export class TurnDriver implements Engine {
       if (!isHeld && this.#schedule.isWoken && this.#pendingTurns.size < this.#settings.turnsInFlight) {
         this.#schedule.turnStarted(this.#pendingTurns.size === 0);
         await this.#startTurn();
+        await this.#yieldAfterManyTurns();
       } else if (this.#pendingTurns.size === 0 || this.#isUnsettled) break;
       else await this.#waitForActivity();
     }
     if (!this.#stopping) this.#world.scheduleWake(this.#schedule.wakeAt(this.#now), this.#now);
+  }
+
+  /** Turns of a store that answers at once follow each other without a pause, and nothing would be received meanwhile. */
+  async #yieldAfterManyTurns(): Promise<void> {
+    if (this.#now - this.#yieldedAt < uninterruptedMsMax) return;
+    await this.#world.yieldLoop?.();
+    this.#yieldedAt = this.#now;
   }
 
   /** Begins a turn and decides it; its commit is left under way. With others pending it takes only what they do not concern. */
@@ -291,12 +302,36 @@ export class TurnDriver implements Engine {
     const { quarantine } = this.#retries;
     const expiryLimits = { availableSince: this.#availableSince, reportsAppliedUntil: this.#inbox.oldestWorkerCommandAt() };
     const isFullCheck = this.#commitEffects.isFullCheckDue(tx.now);
+    const turnPlans = new TurnPlans();
     for (let round = 1; ; round++) {
-      const decision = new Decision(this.#context, { tx, batch, claims, expiryLimits, isFullCheck, quarantine });
+      const decision = new Decision(this.#context, {
+        tx,
+        batch,
+        claims,
+        expiryLimits,
+        isFullCheck,
+        quarantine,
+        turnPlans,
+      });
       if (decision.isComplete) return decision;
+      for (const [workflow, body] of decision.missing.plans) turnPlans.add(workflow, await this.#compilePlan(workflow, body));
       const rows = [...decision.missing.rows];
       if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);
       await tx.loadMore(rows, [...decision.missing.lists.values()], [...decision.missing.peekedWorkers]);
+    }
+  }
+
+  /** A large definition, in steps: what arrives meanwhile is received, and shown to wait, although the turn goes on. */
+  async #compilePlan(workflow: string, body: string): Promise<CompiledPlan> {
+    const steps = compilePlanInSteps(JSON.parse(body) as Workflow);
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done !== true) {
+        await this.#world.yieldLoop?.();
+        continue;
+      }
+      const compiled: CompiledPlan = { plan: step.value, routes: new Map(), chars: body.length };
+      this.#context.plans.set(workflow, compiled);
+      return compiled;
     }
   }
 

@@ -49,10 +49,32 @@ export interface EdgeProblem extends LocatedProblem {
 /** The edges of every graph, in their order. */
 export type ResolvedEdges = ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
 
-export const resolveAllEdges = (index: WorkflowIndex): ResolvedEdges =>
-  new Map(
-    index.graphs.map((graph) => [graph, graph.definition.edges.map((edge, at) => resolveEdge({ index, graph, edge, at }))]),
-  );
+export const resolveAllEdges = (index: WorkflowIndex): ResolvedEdges => runToEnd(resolveEdgesInSteps(index));
+
+/** Edges between two places where a caller may pause. */
+const edgesPerStep = 2_000;
+
+/** The same in short steps. */
+export function* resolveEdgesInSteps(index: WorkflowIndex): Generator<void, ResolvedEdges> {
+  const resolved = new Map<IndexedGraph, readonly ResolvedEdge[]>();
+  for (const graph of index.graphs) {
+    const ofGraph: ResolvedEdge[] = [];
+    for (const [at, edge] of graph.definition.edges.entries()) {
+      ofGraph.push(resolveEdge({ index, graph, edge, at }));
+      if ((at + 1) % edgesPerStep === 0) yield;
+    }
+    resolved.set(graph, ofGraph);
+  }
+  return resolved;
+}
+
+/** Without pausing. */
+export function runToEnd<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
 
 /** An edge on its way through the functions below. */
 interface EdgeContext {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseBindingPath, valueAt, withValueAt } from "../values/binding-path.ts";
 import { canonicalJson } from "../values/canonical-json.ts";
-import { compilePlan, resolveParams } from "./plan-compiler.ts";
+import { compilePlan, compilePlanInSteps, resolveParams } from "./plan-compiler.ts";
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 
@@ -100,5 +100,23 @@ describe("canonicalJson", () => {
       }),
     );
     expect(canonicalJson({ b: 1, a: { d: undefined, c: [null, 2] } })).toBe(canonicalJson({ a: { c: [null, 2] }, b: 1 }));
+  });
+});
+
+describe("compilePlanInSteps", () => {
+  it("[G610] a large workflow is compiled in many steps and becomes the same plan as at once", () => {
+    const count = 6_000;
+    const large = workflow(
+      Array.from({ length: count }, (_, at) => node(at, ["parameters.x"], ["results.a"])),
+      Array.from({ length: count - 1 }, (_, at) => edge(String(at), at, "o0", at + 1, "i0")),
+    );
+
+    const steps = compilePlanInSteps(large);
+    let pauses = 0;
+    let step = steps.next();
+    for (; step.done !== true; step = steps.next()) pauses += 1;
+
+    expect(step.value).toEqual(compilePlan(large));
+    expect(pauses).toBeGreaterThan(8);
   });
 });

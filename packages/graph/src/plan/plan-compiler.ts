@@ -9,7 +9,8 @@ import {
   crossingPath,
   type ResolvedEdge,
   type ResolvedEdges,
-  resolveAllEdges,
+  resolveEdgesInSteps,
+  runToEnd,
   scopedKey,
 } from "./edge-resolution.ts";
 import { withDefaults } from "./node-schemas.ts";
@@ -25,10 +26,19 @@ import {
 } from "./workflow-index.ts";
 
 /** Never fails: what checkWorkflow would refuse is left out. */
-export function compilePlan(workflow: Workflow): Plan {
+export const compilePlan = (workflow: Workflow): Plan => runToEnd(compilePlanInSteps(workflow));
+
+/** The same in steps of some milliseconds, however large the workflow is: between two of them a caller may do something else. */
+export function* compilePlanInSteps(workflow: Workflow): Generator<void, Plan> {
   const workflowIndex = indexWorkflow(workflow);
-  return new PlanCompiler(workflowIndex).compile(workflowIndex.root);
+  yield;
+  const resolvedEdges = yield* resolveEdgesInSteps(workflowIndex);
+  yield;
+  return yield* new PlanCompiler(workflowIndex, resolvedEdges).compile(workflowIndex.root);
 }
+
+/** Nodes between two places where a caller may pause. */
+const nodesPerStep = 1_000;
 
 /** Steps for the defaults of all nodes together; a workflow that needs more is refused by its check. */
 export const defaultsStepsMax = 300_000;
@@ -43,23 +53,26 @@ class PlanCompiler {
   readonly #plans = new Map<IndexedGraph, Plan>();
   readonly #budget = { stepsLeft: defaultsStepsMax };
 
-  constructor(workflowIndex: WorkflowIndex) {
+  constructor(workflowIndex: WorkflowIndex, resolvedEdges: ResolvedEdges) {
     this.#workflowIndex = workflowIndex;
-    this.#resolvedEdges = resolveAllEdges(workflowIndex);
-    this.#crossingPorts = collectCrossingPorts(workflowIndex, this.#resolvedEdges);
+    this.#resolvedEdges = resolvedEdges;
+    this.#crossingPorts = collectCrossingPorts(workflowIndex, resolvedEdges);
   }
 
-  compile(graph: IndexedGraph): Plan {
+  *compile(graph: IndexedGraph): Generator<void, Plan> {
     const known = this.#plans.get(graph);
     if (known !== undefined) return known;
     this.#plans.set(graph, { nodes: [], starts: [] }); // a graph that contains itself finds this
     const { before, after, inputs } = collectDependencies(graph, this.#resolvedEdges.get(graph) ?? []);
     const chains = graph.entries.map((): number[] => []);
     for (const entry of graph.entries) if (entry.host !== null) chains[entry.host]?.push(entry.ordinal);
-    const nodes = graph.entries.map((entry): PlanNode => {
+    yield;
+    const nodes: PlanNode[] = [];
+    for (const entry of graph.entries) {
       const { ordinal, node } = entry;
+      if ((ordinal + 1) % nodesPerStep === 0) yield;
       const schema = { parameters: node.schema?.parameters ?? true, results: node.schema?.results ?? true };
-      return {
+      nodes.push({
         ordinal,
         id: node.id,
         type: node.type,
@@ -79,16 +92,16 @@ class PlanCompiler {
         host: entry.host,
         chainIndex: entry.chainIndex,
         ...(entry.host !== null && { outputs: middlewareOutputPaths(entry) }),
-        container: this.#compileContainer(entry),
-      };
-    });
+        container: yield* this.#compileContainer(entry),
+      });
+    }
     const starts = nodes.filter((node) => node.host === null && node.before.length === 0).map((node) => node.ordinal);
     const plan: Plan = { nodes, starts };
     this.#plans.set(graph, plan);
     return plan;
   }
 
-  #compileContainer(entry: NodeEntry): ContainerPlan | null {
+  *#compileContainer(entry: NodeEntry): Generator<void, ContainerPlan | null> {
     const settings = entry.container;
     if (settings === null) return null;
     const graph = this.#workflowIndex.subgraphs.get(settings.subgraph);
@@ -99,7 +112,7 @@ class PlanCompiler {
     const crossing = this.#crossingPorts.get(entry);
     return {
       subgraph: settings.subgraph,
-      body: graph === undefined ? { nodes: [], starts: [] } : this.compile(graph),
+      body: graph === undefined ? { nodes: [], starts: [] } : yield* this.compile(graph),
       loop: settings.loop,
       retry: settings.retry,
       timeoutMs: settings.timeoutMs,

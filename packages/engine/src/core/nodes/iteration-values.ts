@@ -49,6 +49,8 @@ export class IterationValues implements IterationScope {
 /** Parsed lists of containers: one of thousands of items would otherwise be parsed again for each of them. */
 const parsedParams = new LruMap<TaskId, { readonly text: string; readonly value: unknown }>({
   entriesMax: 16,
+  weightMax: 16 * 1024 * 1024,
+  weightOf: ({ text }) => text.length,
   touchOnGet: false,
 });
 

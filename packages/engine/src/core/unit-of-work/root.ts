@@ -26,6 +26,17 @@ export class RowsMissing extends DecisionInterrupted {
   }
 }
 
+/** Thrown by a read of a plan that takes long to compile: the driver compiles it in steps and decides again from the start. */
+export class PlanMissing extends DecisionInterrupted {
+  readonly workflow: string;
+  readonly body: string;
+  constructor(workflow: string, body: string) {
+    super(`the plan of ${workflow} is not compiled yet`);
+    this.workflow = workflow;
+    this.body = body;
+  }
+}
+
 /** Thrown by a read of something another turn has locked: the command waits for the next turn. */
 export class RootBusy extends DecisionInterrupted {
   readonly root: RowKey;

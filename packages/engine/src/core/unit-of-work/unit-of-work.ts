@@ -25,8 +25,9 @@ import type { FleetChange } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";
 import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import { buildChangeSets, TurnRecords } from "./change-sets.ts";
-import type { DecisionContext, ManifestSchemas } from "./decision-context.ts";
-import { type RootRef, rootKey } from "./root.ts";
+import type { DecisionContext } from "./decision-context.ts";
+import { type CompiledPlan, type ManifestSchemas, TurnPlans } from "./definition-caches.ts";
+import { PlanMissing, type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
 
 export interface Savepoint {
@@ -42,6 +43,7 @@ export class UnitOfWork extends RowSet {
   readonly fleet: DecisionContext["fleet"];
   readonly self: DecisionContext["self"];
   readonly #context: DecisionContext;
+  readonly #turnPlans: TurnPlans;
   readonly effects: Effect[] = [];
   readonly fleetChanges: FleetChange[] = [];
   readonly problems: EngineProblem[] = [];
@@ -66,9 +68,14 @@ export class UnitOfWork extends RowSet {
     ...[this.written, this.deletions, this.effects, this.fleetChanges, this.newlyReady, this.problems],
   ];
 
-  constructor(rows: TurnRows, context: DecisionContext) {
+  constructor(
+    rows: TurnRows,
+    context: DecisionContext,
+    turnPlans: TurnPlans = new TurnPlans(),
+  ) {
     super(rows, !context.forgetsFence);
     this.#context = context;
+    this.#turnPlans = turnPlans;
     this.settings = context.settings;
     this.fleet = context.fleet;
     this.self = context.self;
@@ -113,13 +120,15 @@ export class UnitOfWork extends RowSet {
     return id;
   }
 
-  #compiledPlan({ workflow }: RunRow): NonNullable<ReturnType<DecisionContext["plans"]["get"]>> {
+  #compiledPlan({ workflow }: RunRow): CompiledPlan {
     const { plans } = this.#context;
-    const found = plans.get(workflow);
+    const found = plans.get(workflow) ?? this.#turnPlans.get(workflow);
     if (found !== undefined) return found;
     const row = this.workflow(workflow);
     if (row === null) throw new Error(`workflow ${workflow} is not stored`);
-    const compiled = { plan: compilePlan(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
+    if (this.#turnPlans.takes(row.body)) throw new PlanMissing(workflow, row.body);
+    const plan = compilePlan(JSON.parse(row.body) as Workflow);
+    const compiled: CompiledPlan = { plan, routes: new Map<PlanNode, RouteId>(), chars: row.body.length };
     plans.set(workflow, compiled);
     return compiled;
   }
@@ -128,7 +137,7 @@ export class UnitOfWork extends RowSet {
   manifestSchemas(tenant: Tenant, packageVersion: string, digest: string): ManifestSchemas | undefined {
     const { manifests } = this.#context;
     const found = manifests.get(`${tenant}/${digest}`);
-    if (found !== undefined) return found;
+    if (found !== undefined) return found.schemas;
     const row = this.doc(docId(tenant, packageCollection, packageVersion));
     // What a revision does not hold is looked for once.
     const absenceKey = `${tenant}/${digest}@${row?.rev ?? 0}`;
@@ -136,7 +145,8 @@ export class UnitOfWork extends RowSet {
     const document = JSON.parse(row.body) as PackageDocument;
     const stored = [document, ...(document.others ?? [])].find((one) => one.digest === digest);
     const schemas: ManifestSchemas = new Map(stored?.manifest.nodes.map(({ type, schema }) => [type, schema]));
-    manifests.set(stored === undefined ? absenceKey : `${tenant}/${digest}`, schemas);
+    const chars = stored === undefined ? 0 : row.body.length;
+    manifests.set(stored === undefined ? absenceKey : `${tenant}/${digest}`, { schemas, chars });
     return stored === undefined ? undefined : schemas;
   }
 
