@@ -17,6 +17,7 @@ import {
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
 import type { TurnPlans } from "../core/unit-of-work/definition-caches.ts";
 import { PlanMissing, RootBusy, type RootRef, RowsMissing, rootKey } from "../core/unit-of-work/root.ts";
+import type { TurnChecks } from "../core/unit-of-work/turn-checks.ts";
 import { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import { updateSaturation } from "../core/workers/saturation.ts";
 import type { CommandAnswer } from "../interface/effect.ts";
@@ -34,6 +35,7 @@ export interface DecisionRound {
   readonly isFullCheck: boolean;
   readonly quarantine: ReadonlySet<RowKey>;
   readonly turnPlans: TurnPlans;
+  readonly turnChecks: TurnChecks;
 }
 
 export class Decision {
@@ -53,6 +55,8 @@ export class Decision {
   };
   /** Commands whose root another turn has locked. */
   readonly busyCommands: { readonly item: WaitingCommand; readonly root: RowKey }[] = [];
+  /** Commands of tenants whose checks have taken their share of the turn. */
+  readonly postponedCommands: WaitingCommand[] = [];
   /** Commands and timers that threw. */
   readonly failedCommands: { readonly item: WaitingCommand; readonly problem: unknown }[] = [];
   readonly failedTimers: { readonly root: RowKey; readonly problem: unknown }[] = [];
@@ -60,9 +64,13 @@ export class Decision {
 
   constructor(context: DecisionContext, round: DecisionRound) {
     const { tx, expiryLimits: limits } = round;
-    this.work = new UnitOfWork(tx, context, round.turnPlans);
+    this.work = new UnitOfWork(tx, context, round.turnPlans, round.turnChecks);
     this.#quarantine = round.quarantine;
-    for (const item of round.batch) this.#decideCommand(item);
+    const { turnChecks } = round;
+    turnChecks.beginRound();
+    for (const item of round.batch)
+      if (turnChecks.isSpent(item.command.tenant)) this.postponedCommands.push(item);
+      else this.#decideCommand(item);
     const attempt = (root: RootRef, work: () => void) => this.#isolate(root, work);
     for (const mail of tx.mail) attempt(`mail/${mail.id}` as RowKey, () => handleMail(this.work, mail));
     expireUnackedGrants(this.work, limits, attempt);
@@ -80,7 +88,7 @@ export class Decision {
 
   get isComplete(): boolean {
     const { rows, lists, peekedWorkers, plans } = this.missing;
-    return rows.size + lists.size + peekedWorkers.size + plans.size === 0;
+    return rows.size + lists.size + peekedWorkers.size + plans.size === 0 && this.work.checks.isComplete;
   }
 
   answer(item: WaitingCommand, answer: CommandAnswer): void {

@@ -8,6 +8,7 @@ import { chooseClaims, slotsFreedBy } from "../core/placement/place.ts";
 import { BrokenChangeSet } from "../core/unit-of-work/change-sets.ts";
 import type { DecisionContext } from "../core/unit-of-work/decision-context.ts";
 import { type CompiledPlan, createDefinitionCaches, TurnPlans } from "../core/unit-of-work/definition-caches.ts";
+import { TurnChecks } from "../core/unit-of-work/turn-checks.ts";
 import type { UnitOfWork } from "../core/unit-of-work/unit-of-work.ts";
 import type { CommandRequest } from "../interface/command.ts";
 import type { EngineSettings } from "../interface/settings.ts";
@@ -303,6 +304,7 @@ export class TurnDriver implements Engine {
     const expiryLimits = { availableSince: this.#availableSince, reportsAppliedUntil: this.#inbox.oldestWorkerCommandAt() };
     const isFullCheck = this.#commitEffects.isFullCheckDue(tx.now);
     const turnPlans = new TurnPlans();
+    const turnChecks = new TurnChecks();
     for (let round = 1; ; round++) {
       const decision = new Decision(this.#context, {
         tx,
@@ -312,9 +314,11 @@ export class TurnDriver implements Engine {
         isFullCheck,
         quarantine,
         turnPlans,
+        turnChecks,
       });
       if (decision.isComplete) return decision;
       for (const [workflow, body] of decision.missing.plans) turnPlans.add(workflow, await this.#compilePlan(workflow, body));
+      for (const _ of turnChecks.completeMissing()) await this.#world.yieldLoop?.();
       const rows = [...decision.missing.rows];
       if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);
       await tx.loadMore(rows, [...decision.missing.lists.values()], [...decision.missing.peekedWorkers]);

@@ -45,6 +45,8 @@ export class RetryAndQuarantine {
       const why = `${type} failed inside the engine and was quarantined; nothing was changed. Details are in the scheduler's log`;
       decision.answer(item, refusalAnswer(item.ref, fault("E.UNIT.QUARANTINED", why)));
     }
+    // Behind those before them: commands of one tenant keep their order.
+    deferred.push(...decision.postponedCommands);
     return deferred;
   }
 

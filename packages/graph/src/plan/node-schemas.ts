@@ -14,9 +14,10 @@ export function findSchemaProblem(schema: unknown, value: unknown, options?: Val
 const nodeValueOptions: ValidatorOptions = { allowsMissingReserved: true };
 
 /** The parameters a node is about to run with, against its schema; the message names node and field. */
-export function findParamsProblem(node: PlanNode, params: unknown): SchemaProblem | null {
+export function findParamsProblem(node: PlanNode, params: unknown, budget?: StepBudget): SchemaProblem | null {
   if (node.schema.parameters === true) return null;
-  const problem = findSchemaProblem(node.schema.parameters, withoutReservedKeys(params), nodeValueOptions);
+  const options = budget === undefined ? nodeValueOptions : { ...nodeValueOptions, budget };
+  const problem = findSchemaProblem(node.schema.parameters, withoutReservedKeys(params), options);
   return describeForNode(node, "parameters", problem);
 }
 
@@ -29,10 +30,11 @@ function withoutReservedKeys(value: unknown): unknown {
 }
 
 /** What a node returned, against its schema, with authored results and defaults where it returned nothing. */
-export function findResultsProblem(node: PlanNode, results: unknown): SchemaProblem | null {
+export function findResultsProblem(node: PlanNode, results: unknown, budget?: StepBudget): SchemaProblem | null {
   if (node.schema.results === true) return null;
   const filled = withoutReservedKeys(fillResults(node, results));
-  return describeForNode(node, "results", findSchemaProblem(node.schema.results, filled, nodeValueOptions));
+  const options = budget === undefined ? nodeValueOptions : { ...nodeValueOptions, budget };
+  return describeForNode(node, "results", findSchemaProblem(node.schema.results, filled, options));
 }
 
 /** Results with the authored ones, then the defaults of the schema, wherever the node returned nothing. */

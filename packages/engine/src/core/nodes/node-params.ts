@@ -1,8 +1,9 @@
 // Parameters of calls in a chain, and whether parameters are what the node's schema requires.
 
-import { findParamsProblem, findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
+import { findRemoteValuePart, mergeResults, type PlanNode, type RemoteValuePart } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
-import type { WaitingTask } from "../../storage/rows.ts";
+import type { RunRow, WaitingTask } from "../../storage/rows.ts";
+import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { recordDeadLetter } from "./dead-letters.ts";
 import { errorText } from "./end-run.ts";
 import type { RunProgress } from "./run-progress.ts";
@@ -14,9 +15,9 @@ export function findMissingPartFault(node: PlanNode, params: string): FaultData 
 }
 
 /** Where these parameters do not match the schema of the node; null when they do. */
-export function findParamsMismatch(node: PlanNode, params: string): FaultData | null {
+export function findParamsMismatch(work: UnitOfWork, { tenant }: RunRow, node: PlanNode, params: string): FaultData | null {
   if (node.schema.parameters === true) return null;
-  const problem = findParamsProblem(node, JSON.parse(params));
+  const problem = work.checks.findProblem(tenant, "parameters", node, params);
   if (problem === null) return null;
   return { code: "E.PARAMS.INVALID", message: problem.message, details: { node: node.id, field: problem.path } };
 }

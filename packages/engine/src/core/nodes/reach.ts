@@ -37,7 +37,7 @@ export function startTask(progress: RunProgress, node: PlanNode, reached: Waitin
   if (run.marks !== null && skipIfMarked(progress, node, reached, params)) return;
   const usesChain = runsThroughChain(node, reached);
   const missing = usesChain ? null : findMissingPartFault(node, params);
-  const mismatch = usesChain || missing !== null ? null : findParamsMismatch(node, params);
+  const mismatch = usesChain || missing !== null ? null : findParamsMismatch(work, run, node, params);
   // The worker that will run it may have another manifest: then its schema judges.
   const isUndecided = mismatch !== null && node.container === null && hasOtherManifest(work, run, node);
   const fault = missing ?? (isSchemaEnforced(node) && !isUndecided ? mismatch : null);

@@ -52,9 +52,10 @@ export class RunProgress {
     return host;
   }
 
-  /** Whether another node may be reached in this turn. */
+  /** Whether another node may be reached in this turn. The first always may, or nothing would ever go on. */
   hasCapacity(): boolean {
     const most = this.work.settings.sweepTasksMax;
+    if (this.nodesReached > 0 && this.work.checks.isSpent(this.run.tenant)) return false;
     return this.nodesReached < Math.min(nodesPerCommandMin, most) || this.work.nodesReached < most;
   }
 

@@ -69,7 +69,7 @@ export function judgeForWorker(
   const { isUnjudged, warnings = [] } = readTaskState(task);
   const own = nodeUnlessBusy(() => nodeForWorker(work, run, node, about, version));
   if (own === null || (own === node && isUnjudged !== true)) return task;
-  const mismatch = findParamsMismatch(own, task.params ?? "{}");
+  const mismatch = findParamsMismatch(work, run, own, task.params ?? "{}");
   if (mismatch !== null && isSchemaEnforced(node)) return mismatch;
   if (mismatch !== null && warnings.some(({ message }) => message === mismatch.message)) return task;
   const others = warnings.filter(({ code }) => code !== "E.PARAMS.INVALID");

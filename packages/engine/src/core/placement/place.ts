@@ -206,6 +206,8 @@ function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   }
   const connected = pickWorker(work, run, task, node);
   if (connected === null) return false;
+  // The worker may have another manifest, whose schemas judge the parameters.
+  if (node.manifest !== undefined && work.checks.isSpent(run.tenant)) return false;
   const judged =
     node.manifest === undefined
       ? task

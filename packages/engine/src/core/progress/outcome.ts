@@ -1,17 +1,18 @@
 // A result besides its status: whether it matches the schema, what it left, what remains of the progress of an attempt that is over.
 
-import { findResultsProblem, type PlanNode } from "@astraflow/graph";
+import type { PlanNode } from "@astraflow/graph";
 import type { FaultData, ReportedArtifact, ReportResultCommand } from "../../interface/command.ts";
 import type { EngineSettings } from "../../interface/settings.ts";
 import type { LeasedTask, Millis, OpenTask } from "../../storage/rows.ts";
 import { artifactTtlMs } from "../queueing/artifacts.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
+import type { TurnChecks } from "../unit-of-work/turn-checks.ts";
 
 /** Limit of a result in its row. A larger one stays with the worker as an artifact. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
 /** What is wrong with the result of a node that reports success; null when nothing is. A mismatch with the schema is fatal only where it is enforced. */
-export function findResultProblem(node: PlanNode, result: string): FaultData | null {
+export function findResultProblem(checks: TurnChecks, tenant: string, node: PlanNode, result: string): FaultData | null {
   // A character takes at most three bytes: most results need not be measured.
   if (result.length > resultBytesMax / 3 && Buffer.byteLength(result) > resultBytesMax)
     return {
@@ -20,7 +21,7 @@ export function findResultProblem(node: PlanNode, result: string): FaultData | n
       details: { node: node.id, bytesMax: resultBytesMax },
     };
   if (node.schema.results === true) return null;
-  const problem = findResultsProblem(node, JSON.parse(result));
+  const problem = checks.findProblem(tenant, "results", node, result);
   if (problem === null) return null;
   return { code: "E.RESULT.INVALID", message: problem.message, details: { node: node.id, field: problem.path } };
 }

@@ -157,7 +157,10 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const attempt = found.connected.attempts.get(task.id);
   if (attempt !== undefined) work.resultLatencies.observe(run.tenant, attempt.nodeType, work.now - task.grantedAt);
   const node = work.nodeOf(run, task);
-  const problem = report.status === "succeeded" ? findResultProblem(nodeAtWorker(work, found, node), report.result) : null;
+  const problem =
+    report.status === "succeeded"
+      ? findResultProblem(work.checks, run.tenant, nodeAtWorker(work, found, node), report.result)
+      : null;
   const isWarning = problem?.code === "E.RESULT.INVALID" && !isSchemaEnforced(node);
   if ((problem !== null && !isWarning) || report.status === "failed") {
     const error = problem ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };

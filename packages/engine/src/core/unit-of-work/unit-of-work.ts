@@ -29,6 +29,7 @@ import type { DecisionContext } from "./decision-context.ts";
 import { type CompiledPlan, type ManifestSchemas, TurnPlans } from "./definition-caches.ts";
 import { PlanMissing, type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
+import { TurnChecks } from "./turn-checks.ts";
 
 export interface Savepoint {
   readonly undoSteps: number;
@@ -44,6 +45,7 @@ export class UnitOfWork extends RowSet {
   readonly self: DecisionContext["self"];
   readonly #context: DecisionContext;
   readonly #turnPlans: TurnPlans;
+  readonly checks: TurnChecks;
   readonly effects: Effect[] = [];
   readonly fleetChanges: FleetChange[] = [];
   readonly problems: EngineProblem[] = [];
@@ -72,10 +74,12 @@ export class UnitOfWork extends RowSet {
     rows: TurnRows,
     context: DecisionContext,
     turnPlans: TurnPlans = new TurnPlans(),
+    checks: TurnChecks = new TurnChecks(),
   ) {
     super(rows, !context.forgetsFence);
     this.#context = context;
     this.#turnPlans = turnPlans;
+    this.checks = checks;
     this.settings = context.settings;
     this.fleet = context.fleet;
     this.self = context.self;
