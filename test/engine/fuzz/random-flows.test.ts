@@ -145,10 +145,7 @@ describe("random workflows of nested containers", () => {
           autoWorkers.workers[at] = await flowRun.join(`w${at}`, { slots: 3, boot: `boot-${losses}` });
         } else if (!isCancelled && random.chance(0.05)) {
           isCancelled = true;
-          await waitWhileTimePasses(
-            harness,
-            harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run: flowRun.run, reason: "enough" }),
-          );
+          await waitWhileTimePasses(harness, harness.cancelUnlessEnded(flowRun.run));
         }
       });
 

@@ -40,8 +40,7 @@ describe("a run at an older position of the log", () => {
           const at = random.integerBelow(2);
           if (autoWorkers.workers[at] !== undefined) await waitWhileTimePasses(harness, autoWorkers.workers[at].disconnect());
           autoWorkers.workers[at] = await join(`w${at}`, `b${look}`);
-        } else if (random.chance(0.02))
-          await waitWhileTimePasses(harness, harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" }));
+        } else if (random.chance(0.02)) await waitWhileTimePasses(harness, harness.cancelUnlessEnded(run));
         await harness.advance(random.pick([0, 1, 500]));
         for (const worker of autoWorkers.workers) await waitWhileTimePasses(harness, worker.heartbeat(null));
       }

@@ -473,6 +473,20 @@ describe("steering a run", () => {
     ]);
   });
 
+  it("[A561] POST /runs/{id}/cancel answers 409 E.RUN.TERMINAL for a run that has ended; a repeat with its key keeps its first answer", async () => {
+    const { bench, start } = await openFixture();
+    const { runId } = (await start(buildChain(1))).body;
+    const cancel = (key: string) => bench.callRoute("cancelRun", { params: { runId }, headers: { "idempotency-key": key } });
+
+    const first = await cancel("one");
+    const other = await cancel("two");
+    const again = await cancel("one");
+
+    expect(first).toMatchObject({ status: 202, body: { runId, status: "cancelled" } });
+    expect(other).toMatchObject({ status: 409, body: { error: "E.RUN.TERMINAL", details: { phase: "cancelled" } } });
+    expect(again).toMatchObject({ status: first.status, body: first.body });
+  });
+
   it("[A152] every run route answers for another tenant's run as for one that does not exist", async () => {
     const { world: harness, bench, start } = await openFixture();
     const worker = await harness.joinWorker("w");

@@ -1,4 +1,5 @@
 // The life of a run through the real driver: submitted, granted, acked, answered, walked on, ended.
+import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { buildChain, buildWorkflow, EngineHarness, nodeId } from "../harness/engine-harness.ts";
 
@@ -173,9 +174,61 @@ describe("the life of a run", () => {
     expect(harness.stopsSent()).toMatchObject([{ task: held.task, fence: held.fence }]);
     await expect(worker.succeed({ out: 1 }, held)).resolves.toMatchObject({ applied: false });
     expect((await harness.runDetail(run)).run.phase).toBe("cancelled");
-    await expect(harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "again" })).resolves.toMatchObject({
-      phase: "cancelled",
-    });
+  });
+
+  it("[E560] a cancel of a run that has succeeded, failed or been cancelled is refused with E.RUN.TERMINAL and changes nothing", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const cancel = (run: string, key: string | null = null) =>
+      harness.ask({
+        type: "run.cancel",
+        tenant: "t1",
+        by: "me",
+        run,
+        reason: "x",
+        ask: key === null ? null : { key, digest: run },
+      });
+    const succeeded = await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.succeed({ out: 1 });
+    const failed = await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.error("E.RUNNER.FAILURE");
+    const cancelled = await harness.startRun(buildChain(1));
+    const first = await cancel(cancelled, "k");
+
+    for (const [run, phase] of Object.entries({ [succeeded]: "succeeded", [failed]: "failed", [cancelled]: "cancelled" })) {
+      const before = await harness.runDetail(run);
+      const message = `run ${run} is ${phase}; nothing is left to cancel`;
+      await expect(cancel(run)).rejects.toMatchObject({ fault: { code: "E.RUN.TERMINAL", message, details: { run, phase } } });
+      expect(await harness.runDetail(run)).toEqual(before);
+    }
+    expect(await cancel(cancelled, "k")).toEqual({ ...first, repeated: true });
+  });
+
+  it("[E560] a cancel of a run that is being cancelled is answered like the first, and of one that is being stopped as failed it is refused", async () => {
+    const harness = await new EngineHarness({ settings: { sweepTasksMax: 1 } }).start();
+    const wide = buildWorkflow([{}, {}, {}, {}], []);
+    const cancel = (run: string): Command => ({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "x" });
+    const outcomeOf = (answer: Promise<unknown>) => answer.catch((refused) => refused.fault.message);
+    const first = await harness.startRun(wide);
+    const [one, two] = harness.askAll([cancel(first), cancel(first)]);
+
+    expect(await one).toMatchObject({ phase: "ending", repeated: false });
+    expect(await two).toMatchObject({ phase: "ending", repeated: true });
+    await harness.settle();
+    expect((await harness.facts()).filter((type) => type === "run.cancelling")).toHaveLength(1);
+
+    const worker = await harness.joinWorker("w");
+    const second = await harness.startRun(wide);
+    await harness.settle();
+    const error = worker.resultCommand(worker.lastDispatch, {}, "failed");
+    const [reported, late] = harness.askAll([error, cancel(second)]).map(outcomeOf);
+
+    expect(await reported).toMatchObject({ applied: true });
+    expect(await late).toBe(`run ${second} has failed and its open tasks are being stopped; nothing is left to cancel`);
+    await harness.settle();
+    expect((await harness.runDetail(second)).run.phase).toBe("failed");
   });
 
   it("[E10] the cancellation of a large run sweeps a bounded number of tasks per turn and ends the run when none is left", async () => {

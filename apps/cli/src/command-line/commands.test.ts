@@ -2,6 +2,7 @@ import type { Run, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createConfirmation } from "../api/confirmation.ts";
 import { dismissDeadLetter, listDeadLetters, requeueDeadLetter } from "../history/history-commands.ts";
+import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { cancelRun, rebindRun, replayRun, retryRun, runBulkChange, skipNode } from "../runs/change-commands.ts";
 import { diffRuns } from "../runs/diff-command.ts";
 import { listRuns, showLogs } from "../runs/inspect-commands.ts";
@@ -88,11 +89,15 @@ describe("steering", () => {
     expect(fixture.stdout()).toMatch(/2 changed, 0 unchanged, 1 refused\nrefused 01a1.* E\.X: m\n$/);
   });
 
-  it("[L9] runs cancel reports that the run had already ended", async () => {
-    const fixture = createCommandFixture({ getRun: run({ status: "failed" }), cancelRun: { ...ref, runId, status: "failed" } });
+  it("[L9] runs cancel of a run that has ended asks for no confirmation and fails with the scheduler's refusal", async () => {
+    const refusal = new CliFailure(exitCodes.conflict, { error: "E.RUN.TERMINAL", message: "run x is failed" });
+    const fixture = createCommandFixture(
+      { getRun: run({ status: "failed" }), cancelRun: () => Promise.reject(refusal) },
+      { confirm: () => Promise.reject(new Error("a confirmation was asked for")) },
+    );
 
-    expect(await cancelRun(fixture.context, { run: runId })).toBe(0);
-    expect(fixture.stderr()).toContain("had already ended");
+    await expect(cancelRun(fixture.context, { run: runId })).rejects.toBe(refusal);
+    expect(fixture.stdout()).toBe("");
   });
 });
 

@@ -19,17 +19,14 @@ import { stripControlCharacters } from "../output/terminal.ts";
 import { isRunEnded, parseVersion } from "./run-status.ts";
 
 export async function cancelRun(context: CommandContext, input: TextInput<"run">): Promise<ExitCode> {
-  const { client, terminal, confirm } = context;
+  const { client, confirm } = context;
   const runId = await findRunId(input.run, client);
   const before = await client.getRun({ runId });
   const name = before.name === undefined ? "" : ` of "${stripControlCharacters(before.name)}"`;
+  // A run that has ended is refused by the scheduler; that needs no confirmation.
   if (!isRunEnded(before)) await confirm(`cancel run ${runId}${name}, which is ${before.status}`);
   const ref = await client.cancelRun({ runId });
-  printItem(context, ref, `${ref.runId} ${ref.status}`);
-  // The run may also have ended between the two calls; its status says so.
-  const isTooLate = isRunEnded(before) || ref.status === "succeeded" || ref.status === "failed";
-  if (isTooLate) terminal.info("The run had already ended; nothing was changed.");
-  return exitCodes.ok;
+  return printItem(context, ref, `${ref.runId} ${ref.status}`);
 }
 
 /** Retries the whole run, or one node of it. */

@@ -1,7 +1,7 @@
 // The runs of a bulk change: which ones, page by page, and what is done to one of them.
 
 import { matchesAllWords, type PageQuery, type RunRow, runSearchTerms, type StoreReader, searchWords } from "@astraflow/engine";
-import { type BulkFilter, type BulkRequest, omitUndefined } from "@astraflow/protocol";
+import { type BulkFilter, type BulkRequest, Fault, omitUndefined } from "@astraflow/protocol";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf } from "../identity/identity.ts";
 import type { ApplyBulkChange } from "./bulk-changes.ts";
@@ -30,8 +30,7 @@ export const createBulkRunChange =
     if (action === "dismiss") return { isChanged: (await deadLetters.dismissAllOf(caller, run.id, reason)) > 0 };
     if (action === "cancel") {
       const command = { type: "run.cancel", ...actorOf(caller), run: run.id, reason: reason ?? "cancelled with others" } as const;
-      await engineClient.request(command);
-      return { isChanged: true };
+      return { isChanged: await engineClient.request(command).then(() => true, ignoreEndedRun) };
     }
     const detail = await starter.readRunDetail(caller.identity.tenant, run.id);
     const how = omitUndefined({ from, version });
@@ -42,6 +41,12 @@ export const createBulkRunChange =
       : control.replay(caller, detail, { ...options, request: how }, data));
     return { isChanged: true, newRun: answer.run };
   };
+
+/** A run that has ended since it was read needs no cancel. */
+function ignoreEndedRun(why: unknown): false {
+  if (why instanceof Fault && why.code === "E.RUN.TERMINAL") return false;
+  throw why;
+}
 
 export const bulkPageMax = 50;
 

@@ -76,4 +76,19 @@ describe("orders that a door refuses", () => {
       },
     ]);
   });
+
+  it("[A560] a bulk cancel counts a run that has ended since it was read as unchanged, and passes other refusals on", async () => {
+    const { engineClient, reader, engine } = createFakeDocumentStore();
+    const starter = {} as RunStarter;
+    const context = { engineClient, reader, environment: createFakeEnvironment(), digest: (text: string) => text };
+    const control = new RunControl(context, starter);
+    const act = createBulkRunChange(context, { starter, control, deadLetters: new DeadLetters(context, starter, control) });
+    const cancel = () => act(asker, { action: "cancel", filter: {} }, runRow("r1", { phase: "running" }), "bulk-7:r1");
+
+    engine.answerWith("run.cancel", () => ({ fault: { code: "E.RUN.TERMINAL", message: "run r1 is succeeded" } }));
+    expect(await cancel()).toEqual({ isChanged: false });
+
+    engine.answerWith("run.cancel", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+    await expect(cancel()).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+  });
 });

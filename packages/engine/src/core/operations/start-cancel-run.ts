@@ -126,9 +126,14 @@ export function cancelRun(work: UnitOfWork, command: CancelRunCommand): AnswerBo
   const run = work.run(command.run);
   if (run === null || run.tenant !== command.tenant)
     return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });
-  // Cancelling what has ended, or is being cancelled, changes nothing and is no error.
-  if (!isRunLive(run)) return runAnswer(run, true);
+  if (!isRunLive(run)) return run.verdict === "cancelled" && run.phase === "ending" ? runAnswer(run, true) : refuseCancel(run);
   work.recordRunFact(run, "run.cancelling", { by: command.by, reason: command.reason });
   endRunEarly(work, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
   return runAnswer(work.existingRun(command.run), false);
+}
+
+/** A run that is being stopped because it failed will end as failed: a cancel cannot change that any more. */
+function refuseCancel({ id, phase }: RunRow): Fault {
+  const state = phase === "ending" ? "has failed and its open tasks are being stopped" : `is ${phase}`;
+  return fault("E.RUN.TERMINAL", `run ${id} ${state}; nothing is left to cancel`, { run: id, phase });
 }

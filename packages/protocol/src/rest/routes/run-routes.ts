@@ -69,7 +69,7 @@ export const runRoutes = {
     also: { 304: null },
   }),
   cancelRun: route("POST", "/api/v1/runs/{runId}/cancel", "edit", {
-    summary: "Cancel a run. A run that has ended is answered as it is.",
+    summary: "Cancel a run. One that is being cancelled is answered as it is; one that has ended is refused.",
     response: bodies.RunRefSchema,
     status: 202,
     faults: [...writeFaults, "E.NOT_FOUND", "E.RUN.TERMINAL"],
