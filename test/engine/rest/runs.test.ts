@@ -4,7 +4,7 @@ import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { buildChain, buildWorkflow, EngineHarness, nodeId, type TestWorker } from "../harness/engine-harness.ts";
+import { buildChain, buildWorkflow, EngineHarness, harnessDigest, nodeId, type TestWorker } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";
 
 const tokens = createTokenAuthenticator([
@@ -471,6 +471,22 @@ describe("steering a run", () => {
       [`${runId}.1`, { attempt: 2, outcome: "ok" }],
       [`${runId}.2`, { outcome: "open" }],
     ]);
+  });
+
+  it("[A562] the audit lists a refused duplicate result with its task, its worker and the digests of both results", async () => {
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const { runId } = (await start(buildChain(1))).body;
+    await worker.succeed({ out: 1 });
+    await expect(worker.succeed({ out: 2 })).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+
+    const audit = await bench.callRoute("listAudit", { as: "eve", query: { action: "task.result", runId } });
+
+    const [kept, refused] = ['{"out":1}', '{"out":2}'].map((text) => ({ phase: "succeeded", digest: harnessDigest(text) }));
+    const metadata = { worker: "t1/w", outcome: "E.RESULT.DUPLICATE", kept, refused };
+    expect(audit.body.items).toMatchObject([{ action: "task.result", targetType: "task", targetId: `${runId}.0`, metadata }]);
+    const all = await bench.callRoute("listAudit", { as: "eve" });
+    expect(all.body.items.map(({ action }: { action: string }) => action)).toContain("task.result");
   });
 
   it("[A561] POST /runs/{id}/cancel answers 409 E.RUN.TERMINAL for a run that has ended; a repeat with its key keeps its first answer", async () => {

@@ -1,6 +1,6 @@
 // Fences, leases and what becomes of an attempt when its worker is silent, slow, restarted, doubled or wrong.
 import { describe, expect, it } from "vitest";
-import { buildChain, buildWorkflow, EngineHarness } from "../harness/engine-harness.ts";
+import { buildChain, buildWorkflow, EngineHarness, harnessDigest } from "../harness/engine-harness.ts";
 
 async function startGrantedTask(settings = {}) {
   const harness = await new EngineHarness({ settings }).start();
@@ -254,6 +254,41 @@ describe("results said twice, or by the wrong one", () => {
 
     expect((await harness.facts()).slice(facts)).toEqual(["task.refused"]);
     expect((await harness.runDetail(run)).tasks[0]?.result).toBe('{"out":1}');
+  });
+
+  it("[B560] a refused duplicate result is recorded with the digests of both, and an error after a success is a duplicate as well", async () => {
+    const { worker, held, world: harness } = await startGrantedTask();
+    await worker.succeed({ out: 1 }, held);
+
+    await expect(worker.succeed({ out: 2 }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    await expect(worker.error("E.RUNNER.FAILURE", "it broke", held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    await expect(worker.error("E.RUNNER.CANCELLED", "not run", held)).resolves.toMatchObject({ applied: false });
+
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, types: ["task.refused"] });
+    const about = { task: held.task, worker: "t1/w", fence: held.fence, code: "E.RESULT.DUPLICATE" };
+    const kept = { phase: "succeeded", digest: harnessDigest('{"out":1}') };
+    expect(items.map(({ data }) => data)).toMatchObject([
+      { ...about, kept, refused: { phase: "succeeded", digest: harnessDigest('{"out":2}') } },
+      { ...about, kept, refused: { phase: "failed" } },
+    ]);
+  });
+
+  it("[B560] the repeat of a result that failed its task for its schema is acknowledged without effect; another one is refused", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const results = { type: "object", properties: { out: { type: "string" } } };
+    const workflow = buildChain(1);
+    const nodes = (workflow["nodes"] as object[]).map((node) => ({ ...node, schema: { results } }));
+    const run = await harness.startRun({ ...workflow, schemaMode: "enforce", nodes });
+    await harness.settle();
+    const held = worker.lastDispatch;
+    await worker.succeed({ out: 1 }, held);
+    const facts = (await harness.facts()).length;
+
+    await expect(worker.succeed({ out: 1 }, held)).resolves.toMatchObject({ applied: false });
+    expect((await harness.facts()).length).toBe(facts);
+    await expect(worker.succeed({ out: 2 }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    expect((await harness.runDetail(run)).run.phase).toBe("failed");
   });
 
   it("[B17] a result from another worker, from another tenant or for an unknown task gets the same refusal", async () => {

@@ -120,6 +120,7 @@ const faultTable = {
   "E.RUN.TERMINAL": own(409, "The run has ended and can no longer change."),
   "E.TASK.ENDED": own(409, "The task has ended and can no longer be controlled."),
   "E.TASK.MOVE_REFUSED": own(409, "The task cannot do this in its current state."),
+  "E.TASK.RUN_MISMATCH": own(409, "The report names a run that its task does not belong to; nothing was changed."),
   "E.TASK.DEAD": own(409, "The task was delivered as often as its policy allows without a result."),
   "E.TASK.QUEUE_TIMEOUT": own(504, "The task waited for a worker longer than its policy allows."),
   "E.WORKER.LOST": own(503, "The worker that held the attempt stopped sending heartbeats.", retryable),

@@ -6,7 +6,11 @@ import { invalidCursor, type OptionalTexts } from "../documents/page-cursors.ts"
 import { isoTime } from "../presentation/iso-time.ts";
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
-const actionsOfFacts: Readonly<Record<string, string>> = { "task.granted": "task.dispatch", "run.created": "run.start" };
+const actionsOfFacts: Readonly<Record<string, string>> = {
+  "task.granted": "task.dispatch",
+  "run.created": "run.start",
+  "task.refused": "task.result",
+};
 const auditPrefix = "audit.";
 
 /** Facts that end a dispatch. */
@@ -124,6 +128,11 @@ function presentAuditEvent(entry: LoggedFact, { starters, outcomes }: DispatchDe
       ...(typeof task === "string" && { targetId: task }),
       metadata: { ...rest, ...omitUndefined({ corr, outcome }) } as JsonObject,
     };
+  }
+  if (type === "task.refused") {
+    // Who sent it is the worker of the metadata: an actor is a user.
+    const { task, code: outcome, ...metadata } = rest;
+    return { ...base, targetType: "task", targetId: String(task), metadata: { ...metadata, outcome } as JsonObject };
   }
   if (type === "run.created") {
     const metadata = { ...rest, outcome: "ok" } as JsonObject;

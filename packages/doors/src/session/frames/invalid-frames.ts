@@ -2,7 +2,7 @@
 
 import type { Command, ReportErrorCommand } from "@astraflow/engine";
 import { type Envelope, Fault, isRecord, type JsonValue, limits, readPayload } from "@astraflow/protocol";
-import { type CommandOrigin, fenceFromCorr, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
+import { type CommandOrigin, fenceFromCorr, findRunMismatch, senderOf, taskFromCorr, toResultCommand } from "./work-frames.ts";
 
 export interface SalvagedFrame {
   /** Results from the valid parts of the frame, errors for the others. */
@@ -17,6 +17,8 @@ export function salvageInvalidFrame(origin: CommandOrigin, type: string, envelop
   const { payload, corr } = envelope;
   const reason = why.message.slice(0, reasonCharsMax);
   if (type === "biz.exec.result.batch") return salvageBatch(origin, payload["items"], corr, reason);
+  // A report about another run says nothing about this attempt.
+  if (why.code === "E.TASK.RUN_MISMATCH") return { commands: [], reason };
   const isOutcome = type === "biz.exec.result" || type === "biz.exec.error";
   return { commands: isOutcome ? unreadableOutcome(origin, payload, corr, reason) : [], reason };
 }
@@ -33,7 +35,7 @@ function salvageBatch(
   for (const item of items) {
     const result = readPayload(origin.dialect, "biz.exec.result", item);
     if (result instanceof Fault) commands.push(...unreadableOutcome(origin, item, corr, result.message.slice(0, reasonCharsMax)));
-    else commands.push(toResultCommand(origin, result, corr));
+    else if (findRunMismatch(result.run_id, result.task_id) === null) commands.push(toResultCommand(origin, result, corr));
   }
   return { commands, reason };
 }
@@ -49,7 +51,7 @@ function unreadableOutcome(
     readIdField(payload, "task_id") ??
     readIdField(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ??
     taskFromCorr(corr, origin.dialect);
-  if (task === null) return [];
+  if (task === null || findRunMismatch(fieldOf(payload, "run_id"), task) !== null) return [];
   const fence = fieldOf(payload, "fence");
   const attempt = { task, fence: isFence(fence) ? fence : fenceFromCorr(corr, task) };
   const message = `invalid result frame: ${reason}`;

@@ -22,6 +22,7 @@ import {
   type FeedbackPayload,
   type FramePayloads,
   type FrameType,
+  fault,
   type HeartbeatPayload,
   type JsonObject,
   limits,
@@ -71,7 +72,8 @@ export const noTag: DeliveryTag = { number: null, id: "", isAsked: false, bytes:
 
 /** `commands`: for the engine, maybe none. `catalog`: the packages changed. `gap`: the worker misses frames of ours. */
 export type ParsedWorkFrame =
-  | { readonly of: "commands"; readonly commands: readonly Command[] }
+  // `refused`: why other parts of the frame give no command.
+  | { readonly of: "commands"; readonly commands: readonly Command[]; readonly refused?: Fault }
   | { readonly of: "catalog"; readonly catalog: PkgCatalogPayload }
   | { readonly of: "package"; readonly event: PackageEventPayload }
   | { readonly of: "error"; readonly error: ExecErrorPayload }
@@ -85,20 +87,41 @@ type WorkFrameParser<T extends FrameType> = (
   payload: FramePayloads[T],
   corr: string | undefined,
   bytes: number,
-) => ParsedWorkFrame;
+) => ParsedWorkFrame | Fault;
+
+/** A task's id begins with its run's. A report that names another run is refused before the engine sees it: it was not made for this task. */
+export function findRunMismatch(run: unknown, task: string): Fault | null {
+  if (typeof run !== "string" || (task.startsWith(run) && task[run.length] === ".")) return null;
+  return fault("E.TASK.RUN_MISMATCH", `run ${run} is not the run of task ${task}; send the run_id of its dispatch`, {
+    run,
+    task,
+  });
+}
 
 const asCommands = (commands: readonly Command[]): ParsedWorkFrame => ({ of: "commands", commands });
 
 const workFrameParsers = {
-  "biz.exec.result": (origin, result, corr) => asCommands([toResultCommand(origin, result, corr)]),
-  "biz.exec.result.batch": (origin, { items }, corr) => asCommands(items.map((item) => toResultCommand(origin, item, corr))),
+  "biz.exec.result": (origin, result, corr) =>
+    findRunMismatch(result.run_id, result.task_id) ?? asCommands([toResultCommand(origin, result, corr)]),
+  "biz.exec.result.batch": (origin, { items }, corr) => {
+    let refused: Fault | null = null;
+    const commands: Command[] = [];
+    for (const item of items) {
+      const mismatch = findRunMismatch(item.run_id, item.task_id);
+      if (mismatch === null) commands.push(toResultCommand(origin, item, corr));
+      else refused ??= mismatch;
+    }
+    return { of: "commands", commands, ...(refused !== null && { refused }) };
+  },
   "biz.exec.error": (origin, error, corr) => {
     // In v1 alone, which numbers by run: it is not about the task, but reports that earlier dispatches did not arrive.
     if (origin.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
     const command = toErrorCommand(origin, error, corr);
-    return command === null ? { of: "error", error } : asCommands([command]);
+    if (command === null) return { of: "error", error };
+    return findRunMismatch(error.run_id ?? error.context?.details?.["run_id"], command.task) ?? asCommands([command]);
   },
-  "biz.exec.feedback": (origin, feedback, corr, bytes) => asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]),
+  "biz.exec.feedback": (origin, feedback, corr, bytes) =>
+    findRunMismatch(feedback.run_id, feedback.task_id) ?? asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]),
   "biz.exec.inventory": (origin, { running }) =>
     asCommands([{ type: "worker.beat", ...senderOf(origin), healthy: true, held: toAttempts(running) }]),
   "biz.exec.next.request": (_origin, request) => ({ of: "next", request }),

@@ -21,6 +21,7 @@ import { salvageInvalidFrame } from "../frames/invalid-frames.ts";
 import { RecentIds } from "../frames/older-dialects.ts";
 import {
   controlFrameTag,
+  findRunMismatch,
   type InboundWorkFrame,
   noTag,
   type ParsedWorkFrame,
@@ -242,7 +243,8 @@ export class InboundFrames {
     const { envelope, tag } = frame;
     switch (parsed.of) {
       case "commands":
-        return this.#postCommands(parsed.commands, tag);
+        if (parsed.refused === undefined) return this.#postCommands(parsed.commands, tag);
+        return this.#postCommands(parsed.commands, tag, this.#recordInvalid(envelope, parsed.refused));
       case "catalog":
         session.registration.replaceCatalog(parsed.catalog);
         session.recordManifests(parsed.catalog.packages);
@@ -283,6 +285,11 @@ export class InboundFrames {
     const task = request.task_id ?? taskFromCorr(envelope.corr, session.identity.dialect);
     const held = session.chainAttempts.find(runId, [middlewareId, nodeId], task);
     const command = toNextCommand(session.origin, request, envelope.corr, held);
+    const mismatch = command === null ? null : findRunMismatch(runId, command.task);
+    if (mismatch !== null) {
+      this.#refuseNextRequest(request, { code: "next_no_chain", message: mismatch.message });
+      return session.stream.refuse(tag, this.#recordInvalid(envelope, mismatch));
+    }
     if (command !== null) return this.#postCommands([command], tag, undefined, request);
     const message = `node ${middlewareId} of run ${runId} is not part of a middleware chain on this worker`;
     this.#refuseNextRequest(request, { code: "next_no_chain", message });
@@ -307,12 +314,23 @@ export class InboundFrames {
   /** An invalid payload costs its own frame and the attempt it names, never the session. */
   #handleInvalid({ type, envelope, tag }: InboundWorkFrame, why: Fault): void {
     if (why.code === "E.CMD.UNKNOWN") return this.#refuseUnknown(envelope, tag);
+    const { commands, reason } = salvageInvalidFrame(this.#session.origin, type, envelope, why);
+    this.#postCommands(commands, tag, this.#recordInvalid(envelope, { code: why.code, message: reason }));
+  }
+
+  /** Returns what the ack of the frame tells its sender. */
+  #recordInvalid(envelope: Envelope, { code, message: reason }: { readonly code: string; readonly message: string }): string {
     const session = this.#session;
-    const { commands, reason } = salvageInvalidFrame(session.origin, type, envelope, why);
-    this.#context.metrics.refused(session.identity.tenant, why.code);
-    session.log("warn", "session.misfit", { ...frameLogFields(envelope), code: why.code, reason });
-    if (session.identity.dialect === "v1") session.connection?.send(session.writer.encodeError(why.code, reason, envelope.id));
-    this.#postCommands(commands, tag, `${why.code}: ${reason}`);
+    this.#context.metrics.refused(session.identity.tenant, code);
+    session.log("warn", "session.misfit", { ...frameLogFields(envelope), code, reason });
+    return this.#describeRefusal({ code, message: reason }, envelope.id);
+  }
+
+  /** Why a frame is refused, for its ack. Workers of protocol 1 read no reason in an ack: they get an error frame as well. */
+  #describeRefusal({ code, message }: { readonly code: string; readonly message: string }, frameId: string): string {
+    const { identity, connection, writer } = this.#session;
+    if (identity.dialect === "v1") connection?.send(writer.encodeError(code, message, frameId));
+    return `${code}: ${message}`;
   }
 
   /** Never fatal: a newer worker may know more types than we do. */
@@ -328,6 +346,7 @@ export class InboundFrames {
     const session = this.#session;
     if (commands.length === 0) return this.#settleOrRefuse(tag, refusal);
     let answersLeft = commands.length;
+    let reason = refusal;
     session.countUnanswered(tag, 1);
     const onAnswer: AnswerHandler = (_body, why) => {
       answersLeft -= 1;
@@ -337,10 +356,11 @@ export class InboundFrames {
         this.#context.metrics.refused(session.identity.tenant, why.code);
         // What was refused for good is settled; what could not be stored must come again, in a new session.
         if (isRetryable(why)) return session.resetWithFault(why);
+        if (why.code === "E.RESULT.DUPLICATE") reason ??= this.#describeRefusal(why, tag.id);
         if (nextRequest !== undefined)
           this.#refuseNextRequest(nextRequest, { code: "next_unavailable", message: toPublicFault(why).message });
       }
-      if (answersLeft === 0) this.#settleOrRefuse(tag, refusal);
+      if (answersLeft === 0) this.#settleOrRefuse(tag, reason);
     };
     for (const command of commands) {
       const isRepeated = command.type === "task.error" && this.#isRepeatRefused(command);

@@ -297,9 +297,11 @@ describe("a worker of protocol 1", () => {
     expect(await worker.nextFrame("error")).toMatchObject({ corr: wrong, payload: { code: "E.RESULT.SEQ_GAP" } });
     worker.sendFrame("result", result({ task_id: `${run}.1` }), { corr: `${run}.1`, seq: 2, ...ackRequested });
     worker.sendFrame("result", result(), { corr: task, seq: 1, ...ackRequested });
-    worker.sendFrame("result", result({ run_id: "r-before-this-process" }), { corr: "r.1", seq: 9, ...ackRequested });
+    const before = { run_id: "before-this-process", task_id: "before-this-process.1" };
+    worker.sendFrame("result", result(before), { corr: before.task_id, seq: 9, ...ackRequested });
 
-    for (const named of [`${run}.1`, task, task]) expect(await engine.nextCommand("task.result")).toMatchObject({ task: named });
+    for (const named of [`${run}.1`, task, before.task_id])
+      expect(await engine.nextCommand("task.result")).toMatchObject({ task: named });
   });
 
   it("[D28] a protocol 1 worker that does not ack a dispatch gets it again from 200 ms on, six times in all, then an error and a close", async () => {

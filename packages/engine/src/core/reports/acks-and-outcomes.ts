@@ -144,7 +144,16 @@ function recordRefusal(
   const counted = withTaskState(task, { refused: refused + 1 });
   const isOver = connected !== null && !isEnded(task) && isOutcome(report);
   work.put(isOver ? withoutFormerHolder(counted, connected) : counted);
-  work.recordRunFact(run, "task.refused", { task: task.id, fence: report.fence, holds: task.fence, worker: report.worker, code });
+  const about = { task: task.id, fence: report.fence, holds: task.fence, worker: report.worker, code };
+  work.recordRunFact(run, "task.refused", { ...about, ...(code === "E.RESULT.DUPLICATE" && digestsOf(work, task, report)) });
+}
+
+/** What was kept and what was refused, so that the audit can tell them apart without storing either again. */
+function digestsOf(work: UnitOfWork, { phase, result }: TaskRow, report: AttemptReport) {
+  const kept = { phase, digest: result === null ? null : work.digest(result) };
+  const refused =
+    report.type === "task.result" ? { phase: report.status, digest: work.digest(report.result) } : { phase: "failed" };
+  return { kept, refused };
 }
 
 export function handleResult(work: UnitOfWork, report: ReportResultCommand): AnswerBody | Fault {
@@ -164,8 +173,10 @@ export function handleResult(work: UnitOfWork, report: ReportResultCommand): Ans
   const isWarning = problem?.code === "E.RESULT.INVALID" && !isSchemaEnforced(node);
   if ((problem !== null && !isWarning) || report.status === "failed") {
     const error = problem ?? report.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
-    releaseAttempt(work, task, null);
-    failAttempt(progress, task, error, problem === null ? report.result : null);
+    // The result is not stored, so its repeat is recognised by its digest.
+    const failing = problem === null ? task : withTaskState(task, { unusableResult: work.digest(report.result) });
+    releaseAttempt(work, failing, null);
+    failAttempt(progress, failing, error, problem === null ? report.result : null);
   } else if (report.status === "cancelled") cancelByWorker(progress, task);
   else {
     recordArtifacts(work, run, task, report.artifacts ?? []);
@@ -203,10 +214,23 @@ function answerRepeatedResult(work: UnitOfWork, report: ReportResultCommand): An
   const task = work.existingTask(report.task);
   if (task.phase === report.status && (task.result ?? "{}") === report.result) return repeated;
   if (task.phase === "cancelled") return repeated;
+  const { unusableResult } = readTaskState(task);
+  if (unusableResult !== undefined && unusableResult === work.digest(report.result)) return repeated;
+  return refuseDuplicate(work, task, report);
+}
+
+function refuseDuplicate(work: UnitOfWork, task: TaskRow, report: AttemptReport): Fault {
   work.recordMetric("duplicate_results_total", {});
   recordRefusal(work, { run: work.existingRun(task.run), task, connected: null }, report, "E.RESULT.DUPLICATE");
   const message = `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`;
   return fault("E.RESULT.DUPLICATE", message, { task: task.id, fence: task.fence, phase: task.phase });
+}
+
+/** An error after a result is another outcome of the same attempt, unless it says only that the worker did not run the task. */
+function answerLateError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
+  const task = work.existingTask(report.task);
+  const isOtherOutcome = isOutcome(report) && report.code !== "E.RUNNER.CANCELLED";
+  return isOtherOutcome && task.phase === "succeeded" ? refuseDuplicate(work, task, report) : repeated;
 }
 
 /**
@@ -221,7 +245,7 @@ function isStillRunning({ task, connected }: CurrentAttempt, { isRepeated }: Rep
 
 export function handleError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
   const found = findAttempt(work, report);
-  if (found === "ended") return repeated;
+  if (found === "ended") return answerLateError(work, report);
   if (!("task" in found)) return found;
   const { task, connected } = found;
   const { worker, code, message, details } = report;

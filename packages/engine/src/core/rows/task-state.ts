@@ -45,6 +45,8 @@ export interface TaskState {
   readonly warnings?: readonly TaskWarning[];
   /** Its parameters are judged when its worker is known: workers have different manifests of its package. */
   readonly isUnjudged?: true;
+  /** Digest of a result that was not stored because it does not match its schema or is too large. */
+  readonly unusableResult?: string;
   /** Outcomes that came too late and were recorded as refused. */
   readonly refused?: number;
   /** Processes that know no fences, were given it and have not reported its end: it may still run there. */

@@ -97,6 +97,10 @@ export class UnitOfWork extends RowSet {
     return this.#context.forgetsFence;
   }
 
+  digest(text: string): string {
+    return this.#context.digest(text);
+  }
+
   planOf(run: RunRow): Plan {
     return this.#compiledPlan(run).plan;
   }
@@ -115,7 +119,7 @@ export class UnitOfWork extends RowSet {
     if (known !== undefined && this.fleet.routes.has(known)) return known;
     const requirements = requirementsOf(run.tenant, node);
     const needs = requirementsText(requirements);
-    const id = this.#context.digest(needs);
+    const id = this.digest(needs);
     if (!this.fleet.routes.has(id)) {
       if (this.route(id) === null) this.put({ kind: "route", id, tenant: run.tenant, needs });
       this.changeFleet({ type: "route", route: id, needs: requirements });
