@@ -4,6 +4,7 @@ import { endToEndBench } from "./end-to-end/end-to-end-bench.ts";
 import { engineBench } from "./engine/engine-bench.ts";
 import { allRecordedFigures } from "./harness/statistics.ts";
 import { postgresBench } from "./postgres/postgres-bench.ts";
+import { retentionBench } from "./retention/retention-bench.ts";
 import { sessionBench } from "./session/session-bench.ts";
 import { workflowBench } from "./workflow/workflow-bench.ts";
 
@@ -16,6 +17,10 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
   postgres: {
     what: "task lives/s of schedulers on PostgreSQL beside graphile-worker, growth with history, plans",
     run: postgresBench,
+  },
+  retention: {
+    what: "removing very many finished runs beside live work: tasks/s and pauses meanwhile, size of the file after",
+    run: retentionBench,
   },
   session: {
     what: "tasks/s beside a bare WebSocket echo, memory of idle sessions, reconnecting after a restart",

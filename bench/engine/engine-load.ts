@@ -9,6 +9,7 @@ import {
   defaultSettings,
   type Effect,
   type Engine,
+  type EngineGauge,
   type Store,
   type TurnTransaction,
 } from "@astraflow/engine";
@@ -33,6 +34,9 @@ export class EngineLoad {
   readonly #inFlight: number;
   /** While set, every committed turn is kept. */
   recordedTurns: RecordedTurn[] | null = null;
+  /** While set, the time between two batches of effects is noted: what live work has to wait. */
+  gapsMs: number[] | null = null;
+  #effectsAt = 0;
   #ref = 0;
   #ids = 0n;
   #targetRuns = 0;
@@ -76,6 +80,7 @@ export class EngineLoad {
   async run(tasks: number): Promise<number> {
     this.#endedTasks = 0;
     this.#startedRuns = 0;
+    this.#effectsAt = performance.now();
     this.#targetRuns = Math.ceil(tasks / this.#chain.length);
     const finished = new Promise<void>((resolve) => {
       this.#done = resolve;
@@ -83,6 +88,10 @@ export class EngineLoad {
     for (let run = 0; run < Math.min(this.#inFlight, this.#targetRuns); run++) this.#startRun();
     await finished;
     return this.#endedTasks;
+  }
+
+  gauge(): EngineGauge {
+    return this.#engine.gauge();
   }
 
   async stop(): Promise<void> {
@@ -120,6 +129,9 @@ export class EngineLoad {
 
   #handleEffects(effects: readonly Effect[]): void {
     const held: { task: string; fence: number }[] = [];
+    const now = performance.now();
+    this.gapsMs?.push(now - this.#effectsAt);
+    this.#effectsAt = now;
     for (const effect of effects) {
       if (effect.type === "answer" && effect.fault !== null) throw new Error(`${effect.fault.code}: ${effect.fault.message}`);
       if (effect.type === "answer" && effect.body?.of === "join") this.#done?.();

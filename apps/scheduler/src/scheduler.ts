@@ -78,12 +78,16 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const store = describeStoreAddress(config.store);
   const replica = config.replica ?? loadOrCreateReplicaName(config.dataDir, hostname());
   const thresholds = Object.entries(config.tenants).map(([tenant, own]) => [tenant, own.thresholds] as const);
-  const engine = { ...config, tenants: Object.fromEntries(thresholds), replica };
+  const retention = Object.entries(config.tenants).map(([tenant, own]) => [tenant, own.retention] as const);
+  const retentionByTenant = Object.fromEntries(retention);
+  const engine = { ...config, tenants: Object.fromEntries(thresholds), retentionByTenant, replica };
   const start = () =>
     startEngineHost(engine, {
       onEffects: (effects) => engineClient.handleEffects(effects),
       onProblem: (problem: EngineProblem) =>
         log.error({ code: problem.code, details: problem.details, cause: describeError(problem.cause) }, problem.message),
+      onSwept: ({ tenant, removed, slices, tookMs }) =>
+        log.info({ tenant, ...removed, slices, tookMs: Math.round(tookMs) }, "retention.swept"),
     });
   const host: EngineHost = await waitForStore(start, {
     ...startupRetryPolicy,

@@ -47,6 +47,17 @@ export {
 export { DispatchResources, dispatchResourceLimits } from "./resources/dispatch-resources.ts";
 export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/folder-blob-store.ts";
 export { createLostResourceFinder, type FindLostResources, type LostResource } from "./resources/lost-resources.ts";
+export {
+  defaultRetention,
+  freshRunMs,
+  type RetentionPolicy,
+} from "./retention/retention-policy.ts";
+export {
+  defaultRetentionPace,
+  RetentionSweeper,
+  type RetentionPace,
+  type SweepReport,
+} from "./retention/retention-sweeper.ts";
 export { chooseGrant, createResourceBinder, exposesValue, type ResourceRequirement } from "./resources/resource-bindings.ts";
 export type { ResourceGrants } from "./resources/resource-grants.ts";
 export { uploadLimits } from "./resources/resource-repository.ts";

@@ -35,7 +35,7 @@ export const startCommands: CommandTable = {
 };
 
 const simulatorProfiles = ["default", "calm", "crashes", "network", "session", "store", "clocks", "disk", "workflow"] as const;
-const benchNames = ["chain", "engine", "postgres", "session", "slice"] as const;
+const benchNames = ["chain", "engine", "postgres", "retention", "session", "slice"] as const;
 
 export const toolCommands: CommandTable = {
   doctor: {

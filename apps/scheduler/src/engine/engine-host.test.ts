@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CommandRequest, defaultSettings, type Effect } from "@astraflow/engine";
+import { defaultRetention } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
 import { type EngineHost, type EngineHostOptions, startEngineHost } from "./engine-host.ts";
 
@@ -16,7 +17,15 @@ function optionsFor(threads: number, more: Partial<EngineHostOptions> = {}): Eng
   const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
   folders.push(folder);
   const attemptLimits = { attemptTimeoutMs: null, silentGraceMs: 60_000, unstoppedSlotMs: 3_600_000 };
-  const times = { thresholds: defaultSettings, tenants: {}, ackDeadlineMs: 5_000, attemptLimits, timeScale: 1 };
+  const times = {
+    thresholds: defaultSettings,
+    tenants: {},
+    retention: defaultRetention,
+    retentionByTenant: {},
+    ackDeadlineMs: 5_000,
+    attemptLimits,
+    timeScale: 1,
+  };
   const store = { of: "sqlite", file: join(folder, "astra.db") } as const;
   return { threads, store, cluster: "c", replica: "r", failpoints: [], turnsInFlight: 1, ...times, ...more };
 }
@@ -37,6 +46,7 @@ async function start(options: EngineHostOptions) {
       wake();
     },
     onProblem: () => undefined,
+    onSwept: () => undefined,
   });
   hosts.push(host);
   const answers = () => batches.flat().filter((effect) => effect.type === "answer");

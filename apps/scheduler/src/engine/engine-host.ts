@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
+import type { SweepReport } from "@astraflow/services";
 import { releasePausedThreads } from "../platform/failpoints.ts";
 import {
   type EngineHostGauge,
@@ -42,6 +43,7 @@ export type MessageFromEngine =
   | { readonly type: "effects"; readonly effects: Parameters<EngineListeners["onEffects"]>[0] }
   | { readonly type: "gauge"; readonly gauge: EngineHostGauge }
   | { readonly type: "problem"; readonly problem: EngineProblem }
+  | { readonly type: "swept"; readonly report: SweepReport }
   | { readonly type: "stopped" };
 
 export function startEngineHost(options: EngineHostOptions, listeners: EngineHostListeners): Promise<EngineHost> {
@@ -154,6 +156,8 @@ class EngineThread implements EngineHost {
         return this.#listeners.onEffects(message.effects);
       case "problem":
         return this.#listeners.onProblem(message.problem);
+      case "swept":
+        return this.#listeners.onSwept(message.report);
       case "gauge":
         this.#gauge = message.gauge;
         return;

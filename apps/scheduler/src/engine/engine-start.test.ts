@@ -1,5 +1,12 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type CommandRequest, defaultSettings, type Effect } from "@astraflow/engine";
+import { defaultRetention, type SweepReport } from "@astraflow/services";
+import { sampleRun } from "@astraflow/engine/testing";
+import { openSqlite, SqliteReader } from "@astraflow/store";
 import { expect, it } from "vitest";
+import { dayMs } from "../settings/setting-readers.ts";
 import { createScaledClock } from "../platform/scaled-clock.ts";
 import { nameFullDisk, refuseWhileDiskIsFull, startEngine, toRealTimeEffect } from "./engine-start.ts";
 
@@ -39,7 +46,8 @@ it("[O7] leases, heartbeats and time limits are sent to a worker in real time, n
 });
 
 it("[O2] the engine refuses to start with a lease too short for its heartbeat", async () => {
-  const listeners = { onEffects: () => undefined, onProblem: () => undefined, onReplaced: () => undefined };
+  const ignore = () => undefined;
+  const listeners = { onEffects: ignore, onProblem: ignore, onSwept: ignore, onReplaced: ignore };
   const asked = startEngine(
     {
       store: { of: "sqlite", file: "/nowhere/at/all.db" },
@@ -47,6 +55,8 @@ it("[O2] the engine refuses to start with a lease too short for its heartbeat", 
       replica: "r",
       thresholds: { ...defaultSettings, leaseMs: 1_000, heartbeatMs: 1_000 },
       tenants: {},
+      retention: defaultRetention,
+      retentionByTenant: {},
       ackDeadlineMs: 5_000,
       attemptLimits: { attemptTimeoutMs: null, silentGraceMs: 60_000, unstoppedSlotMs: 3_600_000 },
       turnsInFlight: 1,
@@ -90,4 +100,67 @@ it("[O115] a command that the engine refused because the disk is full is answere
     expect.objectContaining({ ref: 1, fault: expect.objectContaining({ code: "E.STORE.BUSY", details: { isDiskFull: true } }) }),
     other,
   ]);
+});
+
+it("[O635] a started engine removes what its settings no longer keep, reports it once a sweep and counts the rows by kind", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-retention-"));
+  const file = join(folder, "astra.db");
+  const clock = { wall: () => Date.now(), mono: () => performance.now() };
+  const store = openSqlite({ file, clock });
+  await store.open({ replica: "r", cluster: "c" });
+  const endedAt = Date.now() - 10 * dayMs;
+  const runs = ["r1", "r2"].map((id) =>
+    sampleRun(id, { phase: "succeeded", tenant: id === "r1" ? "acme" : "beta", createdAt: endedAt - 5, endedAt, open: 0 }),
+  );
+  const roots = runs.map(({ id }) => `run/${id}` as const);
+  const tx = await store.begin({ rows: roots, claims: [], lists: [], due: 0, mail: 0, skip: [] });
+  const logEntries = runs.map(({ id, tenant }) => ({
+    tenant,
+    subject: `run/${id}` as const,
+    facts: [{ type: "run.ended", data: {} }],
+  }));
+  await tx.commit(1, [{ roots, puts: runs, deletes: [], enqueued: [], logEntries, mail: [] } as never]);
+  await store.close();
+  const effects: Effect[] = [];
+  const swept = Promise.withResolvers<SweepReport>();
+
+  const engine = await startEngine(
+    {
+      store: { of: "sqlite", file },
+      cluster: "c",
+      replica: "r",
+      thresholds: defaultSettings,
+      tenants: {},
+      retention: { ...defaultRetention, runsMs: null },
+      retentionByTenant: { acme: { runsMs: 7 * dayMs } },
+      ackDeadlineMs: 5_000,
+      attemptLimits: { attemptTimeoutMs: null, silentGraceMs: 60_000, unstoppedSlotMs: 3_600_000 },
+      turnsInFlight: 1,
+      // The first sweep is a minute after the start.
+      timeScale: 1_000,
+      failpoints: [],
+    },
+    {
+      onEffects: (some) => void effects.push(...some),
+      onProblem: (problem) => swept.reject(new Error(problem.message, { cause: problem.cause })),
+      onSwept: swept.resolve,
+      onReplaced: () => undefined,
+    },
+    null,
+  );
+  const report = await swept.promise;
+  await engine.stop();
+
+  expect(report).toMatchObject({ tenant: "acme", removed: { runs: 1 } });
+  expect(effects).toContainEqual({
+    type: "count",
+    name: "retention_removed_total",
+    labels: { tenant: "acme", kind: "runs" },
+    values: [1],
+  });
+  const reader = new SqliteReader({ file });
+  const list = async (tenant: string) => (await reader.page({ page: "runs", tenant, limit: 9 })).items.map(({ id }) => id);
+  expect([await list("acme"), await list("beta")]).toEqual([[], ["r2"]]);
+  await reader.close();
+  rmSync(folder, { recursive: true });
 });

@@ -14,6 +14,7 @@ import {
   type TenantSettings,
 } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
+import { defaultRetentionPace, type RetentionPolicy, RetentionSweeper, type SweepReport } from "@astraflow/services";
 import { armFailpoints, createProcessControl } from "../platform/failpoints.ts";
 import { createIdGenerator, createRandom, digestText } from "../platform/ids-and-random.ts";
 import { createScaledClock, type ScaledClock } from "../platform/scaled-clock.ts";
@@ -29,6 +30,7 @@ type EngineConfig =
   | "ackDeadlineMs"
   | "attemptLimits"
   | "turnsInFlight"
+  | "retention"
   | "timeScale"
   | "failpoints";
 
@@ -36,12 +38,16 @@ type EngineConfig =
 export interface EngineStartOptions extends Pick<SchedulerConfig, EngineConfig> {
   readonly replica: string;
   readonly tenants: Readonly<Record<string, Partial<TenantSettings>>>;
+  /** What single tenants have of their own. */
+  readonly retentionByTenant: Readonly<Record<string, Partial<RetentionPolicy>>>;
 }
 
 export interface EngineListeners {
   /** Effects of a committed turn. */
   onEffects(effects: readonly Effect[]): void;
   onProblem(problem: EngineProblem): void;
+  /** Old rows of a tenant were removed. */
+  onSwept(report: SweepReport): void;
   /** Another process has taken over this replica's name, so this one can no longer write. */
   onReplaced(fault: Fault): void;
 }
@@ -112,6 +118,20 @@ export async function startEngine(
     await store.close();
     throw toUnavailableFault(cause);
   }
+  const sweeper = new RetentionSweeper({
+    store,
+    policyOf: (tenant) => ({ ...options.retention, ...options.retentionByTenant[tenant] }),
+    clock: { monotonic: () => performance.now() },
+    timers: { after: startTimer },
+    gauge: () => engine.gauge(),
+    onSwept(report) {
+      listeners.onEffects(countRemoved(report));
+      listeners.onSwept(report);
+    },
+    onProblem: (cause) => listeners.onProblem({ code: "E.STORE.BUSY", message: "retention.failed", details: {}, cause }),
+    pace: { sweepEveryMs: clock.toReal(sweepEveryMs), fullSweepEveryMs: clock.toReal(fullSweepEveryMs) },
+  });
+  sweeper.start();
   return {
     push(items) {
       if (!isDiskFull()) return engine.push(items);
@@ -128,11 +148,29 @@ export async function startEngine(
     async stop() {
       isStopped = true;
       clearTimeout(timer);
+      await sweeper.stop();
       await engine.stop();
       await store.close();
     },
   };
 }
+
+const { sweepEveryMs, fullSweepEveryMs } = defaultRetentionPace;
+
+function startTimer(ms: number, run: () => void): () => void {
+  const timer = setTimeout(run, ms);
+  return () => clearTimeout(timer);
+}
+
+/** As the engine counts what it does. */
+function countRemoved({ tenant, removed }: SweepReport): Effect[] {
+  return Object.entries(removed).flatMap(([kind, count]): Effect[] =>
+    count === 0
+      ? []
+      : [{ type: "count", name: "retention_removed_total", labels: { tenant, kind: kindNames[kind] ?? kind }, values: [count] }],
+  );
+}
+const kindNames: Readonly<Record<string, string>> = { logEntries: "log_entries" };
 
 /** Plain data: it may have to pass to another thread. The doors name the disk to the caller by `isDiskFull`. */
 const diskFullFault = {

@@ -45,6 +45,7 @@ try {
     {
       onEffects: (effects) => sendToHost({ type: "effects", effects }),
       onProblem: (problem) => sendToHost({ type: "problem", problem: toPlainProblem(problem) }),
+      onSwept: (report) => sendToHost({ type: "swept", report }),
       onReplaced: ({ code, message, details }) => sendToHost({ type: "replaced", code, message, details }),
     },
     pauseFlag,

@@ -136,6 +136,32 @@ describe("the scheduler's settings", () => {
     expect(start([...tls, "--client-ca", "a", "--trust-domain", "prod.example"])).toMatchObject({ trustDomain: "prod.example" });
   });
 
+  it("[O636] what is kept how long is set by flags, and by the file for single tenants; off and 0 keep it for ever", () => {
+    const flags = ["--retain-runs", "12h", "--retain-runs-max=10000", "--retain-keys", "off", "--retain-workers=0"];
+    const file = { tenants: { acme: { retainRuns: "90d", retainRunsMax: "off", retainAudit: "365d" }, plain: {} } };
+
+    const usual = start(["--dev"]).retention;
+    const { retention, tenants } = start(["--dev", ...flags, "--config", "c"], {}, { c: JSON.stringify(file) });
+
+    const [hour, day] = [3_600_000, 86_400_000];
+    expect(usual).toEqual({ runsMs: 30 * day, runsMax: null, keysMs: day, workersMs: 7 * day, auditMs: null });
+    expect(retention).toEqual({ runsMs: 12 * hour, runsMax: 10_000, keysMs: null, workersMs: null, auditMs: null });
+    expect(tenants["acme"]?.retention).toEqual({ runsMs: 90 * day, runsMax: null, auditMs: 365 * day });
+    expect(tenants["plain"]?.retention).toEqual({});
+  });
+
+  it("[O636] ages without a unit, and audit entries that would go before other log entries, are refused with the way out", () => {
+    const refused = (...argv: string[]) => problems(["--dev", ...argv]);
+
+    expect(refused("--retain-runs", "30")).toEqual([expect.stringMatching(/^--retain-runs is "30"; write a time like 30d, 12h/)]);
+    expect(refused("--retain-runs-max", "many")).toEqual([expect.stringMatching(/whole number, or off/)]);
+    expect(refused("--retain-audit", "7d")).toEqual([
+      expect.stringMatching(/^--retain-audit would end before .* runs are kept longer/),
+    ]);
+    const file = { c: JSON.stringify({ tenants: { acme: { retainRuns: "off", retainAudit: "7d" } } }) };
+    expect(problems(["--dev", "--config", "c"], {}, file)).toEqual([expect.stringMatching(/"acme".*runs are kept for ever/)]);
+  });
+
   it("[O32] settings of one tenant come from the file, with the limits of the flags, and each mistake is named", () => {
     const given = (tenants: unknown): Parameters<typeof read> => [
       ["--dev", "--config", "c"],
@@ -166,12 +192,13 @@ describe("the scheduler's settings", () => {
           drainDiskPct: 85,
           saturatedMs: 30_000,
         },
+        retention: {},
         sendWindow: 16,
         recvWindow: 32,
         schemaMode: "enforce",
         isCertificateRequired: false,
       },
-      plain: { thresholds: {}, isCertificateRequired: false },
+      plain: { thresholds: {}, retention: {}, isCertificateRequired: false },
     });
     const reported = problems(
       ...given({

@@ -3,6 +3,7 @@
 
 import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";
+import type { RetentionPolicy } from "@astraflow/services";
 import {
   deepFreeze,
   flagsOf,
@@ -18,7 +19,14 @@ import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AccessToken, type AdminPassword, devToken, readAdminPasswords, readTokens } from "./secrets.ts";
 import { type GivenSettings, settingTable, variablePrefix } from "./setting-table.ts";
 import { parseStoreAddress, type StoreAddress } from "./store-address.ts";
-import { findLeaseProblems, flagNames, readTenants, type TenantConfig, tenantKeys } from "./tenant-settings.ts";
+import {
+  findLeaseProblems,
+  findRetentionProblems,
+  flagNames,
+  readTenants,
+  type TenantConfig,
+  tenantKeys,
+} from "./tenant-settings.ts";
 
 export interface TlsFilePaths {
   readonly certFile: string;
@@ -78,7 +86,8 @@ export function readConfig(sources: SettingSources): ConfigResult {
   const thresholds = thresholdsOf(settings);
   const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
   const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);
-  const { tenants, problems: tenantProblems } = readTenants(unread["tenants"], thresholds);
+  const retention = retentionOf(settings);
+  const { tenants, problems: tenantProblems } = readTenants(unread["tenants"], { thresholds, retention });
   const store = parseStoreAddress(settings.store, settings.dataDir);
   const failpoints = parseFailpoints(sources.env["ASTRA_FAILPOINTS"] ?? "");
   const problems = [
@@ -86,6 +95,7 @@ export function readConfig(sources: SettingSources): ConfigResult {
     ...tokenProblems,
     ...adminProblems,
     ...findLeaseProblems(thresholds, flagNames),
+    ...findRetentionProblems(retention, "--retain-audit"),
     ...tenantProblems,
     ...findConflicts(settings, tenants),
     ...(store instanceof SettingProblem ? [`--store ${store.reason}.`] : []),
@@ -93,13 +103,18 @@ export function readConfig(sources: SettingSources): ConfigResult {
   ];
   if (problems.length > 0 || store instanceof SettingProblem) return { type: "refused", problems };
 
-  const config = buildConfig(settings, { store, thresholds, tokens, admins, tenants, failpoints: failpoints.points });
+  const config = buildConfig(settings, { store, thresholds, retention, tokens, admins, tenants, failpoints: failpoints.points });
   return { type: "start", config: deepFreeze(config) };
 }
+
+/** What environment and file say, whatever else is missing there; for those who look at a store without a scheduler. */
+export const readRetention = (sources: Pick<SettingSources, "env" | "readFile">): RetentionPolicy =>
+  retentionOf(readSettings(settingTable, grammar, { ...sources, argv: [] }).values);
 
 interface ReadParts {
   readonly store: StoreAddress;
   readonly thresholds: TenantSettings;
+  readonly retention: RetentionPolicy;
   readonly tokens: readonly AccessToken[];
   readonly admins: readonly AdminPassword[];
   readonly tenants: Readonly<Record<string, TenantConfig>>;
@@ -107,7 +122,7 @@ interface ReadParts {
 }
 
 const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadParts) => ({
-  /** Thresholds, first users by tenant, settings of single tenants, failpoints. */
+  /** Thresholds, what is kept how long, first users by tenant, settings of single tenants, failpoints. */
   ...parts,
   listen: settings.listen,
   /** Null: nothing is encrypted. */
@@ -159,6 +174,16 @@ function thresholdsOf(settings: GivenSettings): TenantSettings {
     saturatedMs: settings.saturated,
   };
 }
+
+const retentionOf = (
+  settings: Pick<GivenSettings, "retainRuns" | "retainRunsMax" | "retainKeys" | "retainWorkers" | "retainAudit">,
+): RetentionPolicy => ({
+  runsMs: settings.retainRuns,
+  runsMax: settings.retainRunsMax,
+  keysMs: settings.retainKeys,
+  workersMs: settings.retainWorkers,
+  auditMs: settings.retainAudit,
+});
 
 function tlsOf({ tlsCert, tlsKey, clientCa }: GivenSettings): TlsFilePaths | null {
   if (tlsCert === "") return null;

@@ -79,6 +79,27 @@ export function readWhole(range: { min: number; max: number; unit: string }): (t
   };
 }
 
+const ageUnitsMs: Readonly<Record<string, number>> = { d: dayMs, h: 3_600_000, m: 60_000, s: 1_000 };
+const ageDaysMax = 36_500;
+
+/** How long something is kept: a number and its unit; null: for ever. */
+export function readAge(text: string): number | null | SettingProblem {
+  const trimmed = text.trim().toLowerCase();
+  if (trimmed === "off" || trimmed === "0") return null;
+  const [, count = "", unit = ""] = /^(\d{1,9})([dhms])$/.exec(trimmed) ?? [];
+  const ms = Number(count) * (ageUnitsMs[unit] ?? Number.NaN);
+  if (ms > 0 && ms <= ageDaysMax * dayMs) return ms;
+  return new SettingProblem(`is "${text}"; write a time like 30d, 12h, 15m or 90s, or off to keep it for ever`);
+}
+
+/** How many of something are kept; null: all. */
+export function readKeptCount(text: string): number | null | SettingProblem {
+  const trimmed = text.trim().toLowerCase();
+  if (trimmed === "off" || trimmed === "0") return null;
+  const count = /^\d{1,9}$/.test(trimmed) ? Number(trimmed) : Number.NaN;
+  return count > 0 ? count : new SettingProblem(`is "${text}"; write a whole number, or off for any number`);
+}
+
 /** Of memory and disk; 101 is never reached. A worker is given work again five points below. */
 export const readPercent = readWhole({ min: 6, max: 101, unit: "percent" });
 export const readWindow = readWhole({ min: 1, max: limits.windowMax, unit: "frames" });

@@ -2,6 +2,7 @@
 // --help follow from this table. Settings of single tenants are in tenant-settings.ts, checks across settings in config.ts.
 
 import { type SchemaMode, schemaModes } from "@astraflow/protocol";
+import { defaultRetention } from "@astraflow/services";
 import type { SettingTable, SettingValues } from "@astraflow/settings";
 import {
   type Address,
@@ -11,6 +12,8 @@ import {
   logLevels,
   readAddress,
   readAdminPasswordFile,
+  readAge,
+  readKeptCount,
   readLevel,
   readName,
   readOrigin,
@@ -39,6 +42,7 @@ const milliseconds = (help: string, usual: number, min = 100, max = dayMs) => ({
   valueName: "MS",
 });
 const percent = (help: string, usual: number) => ({ valueName: "PERCENT", help, default: usual, read: readPercent });
+const age = (help: string, usual: number | null) => ({ valueName: "AGE", help, default: usual, read: readAge });
 const frames = (help: string) => ({ valueName: "N", help, default: 0, read: readWindow });
 
 export const settingTable = {
@@ -131,6 +135,22 @@ export const settingTable = {
   drainMemory: percent("a worker with this much of its memory in use gets nothing new; 101 is never", 90),
   drainDisk: percent("a worker with this much of its disk in use gets nothing new; 101 is never", 95),
   saturated: milliseconds("a worker whose slots are all busy for this long counts as saturated", 60_000),
+  retainRuns: age(
+    "how long a finished run is kept with its tasks, output, dead letters and log entries, like 30d or 12h, and other log entries too; off: for ever",
+    defaultRetention.runsMs,
+  ),
+  retainRunsMax: {
+    valueName: "N",
+    help: "how many finished runs of a tenant are kept, the newest ones; off: any number",
+    default: defaultRetention.runsMax,
+    read: readKeptCount,
+  },
+  retainKeys: age("how long an Idempotency-Key is remembered; off: for ever", defaultRetention.keysMs),
+  retainWorkers: age("how long a worker that is lost or has left is listed; off: for ever", defaultRetention.workersMs),
+  retainAudit: age(
+    "how long audit entries are kept, at least as long as runs; off, the default: for ever",
+    defaultRetention.auditMs,
+  ),
   schemaMode: {
     valueName: "MODE",
     help: "what becomes of parameters and results that do not match their schema, where neither workflow nor manifest names it: warn, or enforce to fail the task",

@@ -2,12 +2,24 @@
 
 import type { TenantSettings } from "@astraflow/engine";
 import { didYouMean, isRecord, omitUndefined, type SchemaMode } from "@astraflow/protocol";
+import type { RetentionPolicy } from "@astraflow/services";
 import { SettingProblem } from "@astraflow/settings";
-import { dayMs, namePattern, readPercent, readSchemaMode, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
+import {
+  dayMs,
+  namePattern,
+  readAge,
+  readKeptCount,
+  readPercent,
+  readSchemaMode,
+  readSwitch,
+  readWhole,
+  readWindow,
+} from "./setting-readers.ts";
 
 /** What one tenant has of its own; the rest is as for everybody. */
 export interface TenantConfig {
   readonly thresholds: Partial<TenantSettings>;
+  readonly retention: Partial<RetentionPolicy>;
   readonly sendWindow?: number;
   readonly recvWindow?: number;
   readonly isCertificateRequired: boolean;
@@ -16,10 +28,10 @@ export interface TenantConfig {
 
 const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
 
-type TenantField = keyof TenantSettings | Exclude<keyof TenantConfig, "thresholds">;
+type TenantField = keyof TenantSettings | keyof RetentionPolicy | Exclude<keyof TenantConfig, "thresholds" | "retention">;
 interface TenantRow {
   readonly field: TenantField;
-  read(text: string): number | boolean | SchemaMode | SettingProblem;
+  read(text: string): number | boolean | null | SchemaMode | SettingProblem;
 }
 
 const tenantRows: Readonly<Record<string, TenantRow>> = {
@@ -33,6 +45,11 @@ const tenantRows: Readonly<Record<string, TenantRow>> = {
   sendWindow: { field: "sendWindow", read: readWindow },
   recvWindow: { field: "recvWindow", read: readWindow },
   schemaMode: { field: "schemaMode", read: readSchemaMode },
+  retainRuns: { field: "runsMs", read: readAge },
+  retainRunsMax: { field: "runsMax", read: readKeptCount },
+  retainKeys: { field: "keysMs", read: readAge },
+  retainWorkers: { field: "workersMs", read: readAge },
+  retainAudit: { field: "auditMs", read: readAge },
   requireCertificate: { field: "isCertificateRequired", read: readSwitch },
 };
 
@@ -41,7 +58,7 @@ export const tenantKeys: readonly string[] = Object.keys(tenantRows);
 /** The file's `tenants`, read, and all problems with them. */
 export function readTenants(
   given: { readonly value: unknown; readonly name: string } | undefined,
-  everybody: TenantSettings,
+  everybody: { readonly thresholds: TenantSettings; readonly retention: RetentionPolicy },
 ): { readonly tenants: Readonly<Record<string, TenantConfig>>; readonly problems: readonly string[] } {
   const tenants: Record<string, TenantConfig> = {};
   const problems: string[] = [];
@@ -58,14 +75,15 @@ export function readTenants(
     else {
       const config = readTenant(own, name, problems);
       tenants[tenant] = config;
-      problems.push(...findLeaseProblems({ ...everybody, ...config.thresholds }, tenantNames, ` of ${name}`));
+      problems.push(...findLeaseProblems({ ...everybody.thresholds, ...config.thresholds }, tenantNames, ` of ${name}`));
+      problems.push(...findRetentionProblems({ ...everybody.retention, ...config.retention }, `"retainAudit" of ${name}`));
     }
   }
   return { tenants, problems };
 }
 
 function readTenant(own: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
-  const values: { [K in TenantField]?: number | boolean | SchemaMode } = {};
+  const values: { [K in TenantField]?: number | boolean | null | SchemaMode } = {};
   for (const [key, given] of Object.entries(own)) {
     const row = Object.hasOwn(tenantRows, key) ? tenantRows[key] : undefined;
     const text = ["number", "boolean", "string"].includes(typeof given) ? String(given) : "…";
@@ -77,9 +95,23 @@ function readTenant(own: Record<string, unknown>, name: string, problems: string
         `There is no setting "${key}" for a tenant (${name})${didYouMean(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
       );
   }
-  const { sendWindow, recvWindow, schemaMode, isCertificateRequired = false, ...thresholds } = values;
+  const { sendWindow, recvWindow, schemaMode, isCertificateRequired = false, ...others } = values;
+  const { runsMs, runsMax, keysMs, workersMs, auditMs, ...thresholds } = others;
+  const retention = omitUndefined({ runsMs, runsMax, keysMs, workersMs, auditMs });
   // Each reader returns what its field holds.
-  return { thresholds, ...omitUndefined({ sendWindow, recvWindow, schemaMode }), isCertificateRequired } as TenantConfig;
+  return {
+    thresholds,
+    retention,
+    ...omitUndefined({ sendWindow, recvWindow, schemaMode }),
+    isCertificateRequired,
+  } as TenantConfig;
+}
+
+/** Audit entries are part of the log, which is kept as long as runs. */
+export function findRetentionProblems({ runsMs, auditMs }: RetentionPolicy, name: string): string[] {
+  if (auditMs === null || (runsMs !== null && auditMs >= runsMs)) return [];
+  const runs = runsMs === null ? "runs are kept for ever" : "runs are kept longer";
+  return [`${name} would end before that of other log entries, because ${runs} (retainRuns); make it longer, or off.`];
 }
 
 /** How leases and heartbeats are called where they were set. */

@@ -70,6 +70,7 @@ function declareEngineMetrics(metrics: MetricsRegistry): void {
   metrics.counter("worker_cloned_total", "Joins refused because another process with that instance id is live.", ["tenant"]);
   metrics.counter("stale_words_total", "Reports about attempts the worker no longer holds.", ["type"]);
   metrics.counter("dispatch_recheck_total", "Dispatches sent again to workers that cannot report what they run.", ["tenant"]);
+  metrics.counter("retention_removed_total", "Old rows that this process has removed, by kind.", ["tenant", "kind"]);
   metrics.counter("duplicate_results_total", "Results that were stored already.", []);
 }
 
