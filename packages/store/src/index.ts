@@ -14,5 +14,6 @@ export { backupSqlite, type SqliteBackup } from "./sqlite/file/backup.ts";
 export { sqliteFailpoints } from "./sqlite/file/connection.ts";
 export { repairSqlite, type StoreRepair } from "./sqlite/file/damage-check.ts";
 export { lockDatabase } from "./sqlite/file/database-lock.ts";
+export { inspectSqlite, type KeptRows, type SqliteInspection } from "./sqlite/file/inspection.ts";
 export { SqliteReader } from "./sqlite/reader/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

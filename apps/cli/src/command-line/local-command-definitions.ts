@@ -39,7 +39,7 @@ const benchNames = ["chain", "engine", "postgres", "retention", "session", "slic
 
 export const toolCommands: CommandTable = {
   doctor: {
-    help: "check whether this machine can run a scheduler",
+    help: "check whether this machine can run a scheduler, and show what its store keeps",
     examples: ["astra doctor", "--failpoints", "--json --data-dir /var/lib/astra"],
     options: {
       "--data-dir <dir>": { help: "the folder whose disk is measured", default: "./var/scheduler" },

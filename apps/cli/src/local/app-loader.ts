@@ -44,10 +44,15 @@ interface BackupPlaces {
   readonly folder: string;
 }
 
+/** How long what is kept, as the scheduler's package reads and describes it. */
+type RetentionSettings = Readonly<Record<"runsMs" | "runsMax" | "keysMs" | "workersMs" | "auditMs", number | null>>;
+
 /** What `astra doctor`, `backup` and `restore` use of the scheduler's package. */
 export interface SchedulerModule {
   restrictFolder(folder: string): { readonly changed: readonly string[]; readonly problems: readonly string[] };
   checkStore(store: string): Promise<readonly DoctorCheck[]>;
+  readRetention(sources: { readonly env: NodeJS.ProcessEnv; readFile(path: string): string }): RetentionSettings;
+  checkKeptRows(store: string, dataDir: string, retention: RetentionSettings): readonly DoctorCheck[];
   backUpDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
   restoreDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
   repairStore(store: string, dataDir: string): DoctorCheck;

@@ -1,6 +1,7 @@
-// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store.
+// `astra doctor`: checks whether this machine can run a scheduler and, with --store, whether the database can be its store; and shows what a
+// store in a file keeps.
 
-import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -27,7 +28,7 @@ export interface DoctorFlags {
   readonly failpoints?: boolean;
 }
 
-type DoctorContext = Pick<CommandContext, "terminal" | "json">;
+type DoctorContext = Pick<CommandContext, "terminal" | "json"> & { readonly env: NodeJS.ProcessEnv };
 
 export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Promise<ExitCode> {
   if (flags.failpoints) return listFailpoints(context);
@@ -37,6 +38,8 @@ export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Pro
   checks.push(checkFiles(scheduler.restrictFolder(flags.dataDir)));
   if (flags.repair) checks.push(scheduler.repairStore(flags.store ?? "", flags.dataDir));
   if (flags.store) checks.push(...(await scheduler.checkStore(flags.store)));
+  const retention = scheduler.readRetention({ env: context.env, readFile: (path) => readFileSync(path, "utf8") });
+  checks.push(...scheduler.checkKeptRows(flags.store ?? "", flags.dataDir, retention));
   const isGood = checks.every((check) => check.isGood);
   const { green, red } = terminal.colors;
   if (json) terminal.print(JSON.stringify({ ok: isGood, checks }));
