@@ -155,6 +155,7 @@ const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) =
   metrics: createMetricsRegistry(),
   isMetricsOpen: config.isDev,
   corsOrigins: config.corsOrigins,
+  trustedProxies: config.trustedProxies,
   digest: digestText,
   ackDeadlineMs: config.ackDeadlineMs,
   page: readDemoPage({ token: config.isDev ? devToken.secret : null }),

@@ -331,6 +331,14 @@ describe("the scheduler's settings", () => {
     );
   });
 
+  it("[O540] trusted proxies are none by default, and each is an address or a network", () => {
+    expect(start(["--dev"]).trustedProxies).toEqual([]);
+    const flags = ["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy=fd00::1"];
+    expect(start(["--dev", ...flags]).trustedProxies).toEqual(["10.0.0.0/8", "fd00::1"]);
+    for (const wrong of ["proxy.example", "10.0.0.0/33", "10.0.0.0/8/8", "10.0.0.0/", "*"])
+      expect(problems(["--dev", "--trusted-proxy", wrong])).toEqual([expect.stringContaining("an address or a network")]);
+  });
+
   it("[O72] origins of browser pages are none by default, come from flags or the environment, and each must be one exact origin", () => {
     expect(start(["--dev"]).corsOrigins).toEqual([]);
     const flags = ["--cors-origin", "https://dashboard.example", "--cors-origin=http://localhost:5173"];

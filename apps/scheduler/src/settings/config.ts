@@ -140,6 +140,8 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   blobDir: resolve(settings.blobDir || join(settings.dataDir, "blobs")),
   /** Origins whose pages may use the API from a browser. */
   corsOrigins: settings.corsOrigin,
+  /** Proxies whose X-Forwarded-For counts. */
+  trustedProxies: settings.trustedProxy,
   sessionTokenMs: settings.sessionToken,
   sessionKeyAgeMs: settings.sessionKeyAge,
   threads: settings.threads,

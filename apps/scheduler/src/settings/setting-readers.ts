@@ -1,5 +1,6 @@
 // How the texts of the scheduler's settings are read: addresses, names, switches, numbers, tokens.
 
+import { isIP } from "node:net";
 import type { Permission, SchemaMode } from "@astraflow/protocol";
 import { limits, schemaModes, userRoles } from "@astraflow/protocol";
 import { allGrants, grantsForRoles, tenantGrants } from "@astraflow/services";
@@ -56,6 +57,15 @@ export function readOrigin(text: string): readonly string[] | SettingProblem {
     ? `; did you mean ${origin}?`
     : ", like https://dashboard.example or http://localhost:5173";
   return new SettingProblem(`is "${text}"; write scheme, host and port as a browser does${hint}`);
+}
+
+/** An address or a network in CIDR notation. */
+export function readProxy(text: string): readonly string[] | SettingProblem {
+  const [address = "", bits, ...rest] = text.split("/");
+  const bitsMax = isIP(address) === 6 ? 128 : 32;
+  const hasBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMax);
+  if (isIP(address) !== 0 && hasBits && rest.length === 0) return [text];
+  return new SettingProblem(`is "${text}"; write an address or a network, like 10.0.0.5 or 10.0.0.0/8`);
 }
 
 /** Trust domains of certificates, spelled as their names are: lowercase. */

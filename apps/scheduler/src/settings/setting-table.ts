@@ -18,6 +18,7 @@ import {
   readName,
   readOrigin,
   readPercent,
+  readProxy,
   readScale,
   readSchemaMode,
   readSwitch,
@@ -84,6 +85,13 @@ export const settingTable = {
     default: [] as readonly string[],
     isList: true,
     read: readOrigin,
+  },
+  trustedProxy: {
+    valueName: "ADDRESS",
+    help: "a proxy in front of this scheduler, or a network like 10.0.0.0/8: the client's address is taken from its X-Forwarded-For; repeatable; by default none",
+    default: [] as readonly string[],
+    isList: true,
+    read: readProxy,
   },
   threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
     min: 0,

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
 import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { createClientAddressReader } from "../auth/client-address.ts";
 import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
@@ -15,12 +16,15 @@ export interface RestServerOptions extends RestApiOptions {
   readonly page?: string;
   /** Origins whose pages may use the API from a browser, with credentials; absent: none. */
   readonly corsOrigins?: readonly string[];
+  /** Proxies whose X-Forwarded-For counts: addresses and networks; absent: none. */
+  readonly trustedProxies?: readonly string[];
 }
 
 export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
   const { environment } = options;
   const api = new RestApi(options, services);
   const crossOrigin = createCrossOriginPolicy(options.corsOrigins ?? []);
+  const readAddress = createClientAddressReader(options.trustedProxies);
   const addCommonHeaders = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     reply.headers({ ...commonHeaders(request.id), ...crossOrigin.responseHeaders(request) });
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
@@ -75,7 +79,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
           header: (of) => headerOf(request, of),
           body: Buffer.isBuffer(request.body) ? request.body : null,
           ...(request.body instanceof Readable && { stream: limitBytes(request, request.body, bodyLimitOf(route)) }),
-          address: request.socket.remoteAddress ?? "",
+          address: readAddress(request.raw),
         });
         const { stream, bytes, ...head } = answer;
         // Who asks with HEAD for a stream, or for bytes, gets the head.
