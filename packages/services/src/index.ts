@@ -24,6 +24,8 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
+export { addressBlockOf } from "./identity/address-block.ts";
+export { FailureThrottle } from "./identity/failure-throttle.ts";
 export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { isoTime } from "./presentation/iso-time.ts";
@@ -80,7 +82,7 @@ export { explainPlacement, listQueues, readQueueMetric } from "./runs/waiting-wo
 export type { FoundView, SavedViews, StoredView, WantedView } from "./saved-views/saved-views.ts";
 export { createServices, type Services, type ServicesOptions, type WorkerServices } from "./services.ts";
 export { listAuditEvents } from "./users/audit-log.ts";
-export { loginAttemptLimits } from "./users/passwords.ts";
+export { loginThrottleLimits } from "./users/login-throttle.ts";
 export { UserAccounts, userLimits } from "./users/user-accounts.ts";
 export type { UserChanges } from "./users/user-changes.ts";
 export type { User } from "./users/user-store.ts";

@@ -42,6 +42,12 @@ export interface RestCallFixture {
   signIn(username: string, roles: readonly string[], tenant?: string): Promise<{ token: string; id: string }>;
 }
 
+/** Wrong passwords, one after the other. */
+export async function failToSignIn(fixture: RestCallFixture, username: string, count: number, address?: string): Promise<void> {
+  const wrong = { token: null, body: { username, password: "wrong" }, ...(address !== undefined && { address }) };
+  for (let n = 0; n < count; n += 1) await fixture.callRoute("login", wrong);
+}
+
 export const samplePassword = "a long enough password";
 export const cheapPasswordCost = { n: 16, r: 1, p: 1 } as const;
 

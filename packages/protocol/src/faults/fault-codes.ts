@@ -33,7 +33,11 @@ const faultTable = {
   "E.AUTH.UNAUTHENTICATED": field(401, "The connection is not authenticated.", { resp: "NOAUTH" }),
   "E.AUTH.CREDENTIALS": own(401, "The name or the password is wrong, or the user is locked out.", { resp: "WRONGPASS" }),
   "E.AUTH.FORBIDDEN": own(403, "The caller is authenticated but may not do this.", { resp: "NOPERM" }),
-  "E.AUTH.THROTTLED": own(429, "There were too many wrong passwords from here or for this user; try again later.", retryable),
+  "E.AUTH.THROTTLED": own(
+    429,
+    "There were too many wrong passwords or tokens from here; try again after the time that is named.",
+    retryable,
+  ),
 
   // Sessions
   "E.SESSION.STALE_BINDING": seed(409, "The attempt now belongs to another worker, boot or fence; this report was ignored."),

@@ -8,7 +8,8 @@ import { cacheLimits, ReadThroughCache } from "../environment/read-through-cache
 import type { ServiceContext, ServiceEnvironment } from "../environment/service-environment.ts";
 import { type Actor, type CallerIdentity, grantsForRoles } from "../identity/identity.ts";
 import { rotateKeys, type SigningKey } from "../identity/signing-keys.ts";
-import { type LoginAttemptKey, LoginAttemptLimiter, loginAttemptLimits, type PasswordCost, PasswordHasher } from "./passwords.ts";
+import { type CountedLoginAttempt, type LoginAttemptOrigin, LoginThrottle } from "./login-throttle.ts";
+import { type PasswordCost, PasswordHasher } from "./passwords.ts";
 import { type User, UserStore } from "./user-store.ts";
 import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 
@@ -30,7 +31,7 @@ export class UserAccounts {
   readonly passwords: PasswordHasher;
   readonly #environment: ServiceEnvironment;
   readonly #tokenMs: number;
-  readonly #attemptLimiter: LoginAttemptLimiter;
+  readonly #loginThrottle: LoginThrottle;
   readonly #users: ReadThroughCache<User | null>;
   readonly #keys: ReadThroughCache<readonly SigningKey[]>;
 
@@ -42,7 +43,7 @@ export class UserAccounts {
     this.passwords = new PasswordHasher(environment.ids, passwordCost);
     this.#environment = environment;
     this.#tokenMs = userTokenMs;
-    this.#attemptLimiter = new LoginAttemptLimiter(() => clock.monotonic());
+    this.#loginThrottle = new LoginThrottle(() => clock.monotonic());
     this.#users = new ReadThroughCache(async (key) => (await store.find(...splitUserKey(key))).record, clock);
     this.#keys = new ReadThroughCache(async (tenant) => (await store.readSigningKeys(tenant)).keys, clock);
   }
@@ -78,14 +79,16 @@ export class UserAccounts {
   }
 
   async login({ tenant, username: typed, password, address, corr }: LoginAttempt) {
-    const countedKeys = this.#countLoginAttempt(tenant, typed, address);
-    const user = tenant === "" || tenant.includes("/") ? null : await this.store.findByName(tenant, typed);
-    const isRight = await this.passwords.verify(password, user?.password ?? null);
+    const attempt = this.#countLoginAttempt({ tenant, username: typed, address });
+    const { user, isRight } = await this.#evaluate(attempt, async () => {
+      const found = tenant === "" || tenant.includes("/") ? null : await this.store.findByName(tenant, typed);
+      return { user: found, isRight: await this.passwords.verify(password, found?.password ?? null) };
+    });
     if (user === null || !isRight || !user.isActive) {
       this.#recordLoginFailure({ tenant, by: user?.id ?? "unknown", corr }, user, address);
       throw wrongCredentials();
     }
-    this.#attemptLimiter.uncountAttempt(countedKeys);
+    attempt.reportSuccess();
     const { clock, ids } = this.#environment;
     const key = await this.#currentSigningKey(tenant);
     const iat = Math.floor(clock.now() / 1_000);
@@ -101,9 +104,9 @@ export class UserAccounts {
   async confirmPassword({ tenant, user: id }: CallerIdentity, password: string, address: string): Promise<void> {
     const { record: user } = await this.store.find(tenant, id);
     if (user === null) throw wrongCredentials();
-    const countedKeys = this.#countLoginAttempt(tenant, user.username, address);
-    if (!(await this.passwords.verify(password, user.password))) throw wrongCredentials();
-    this.#attemptLimiter.uncountAttempt(countedKeys);
+    const attempt = this.#countLoginAttempt({ tenant, username: user.username, address });
+    if (!(await this.#evaluate(attempt, () => this.passwords.verify(password, user.password)))) throw wrongCredentials();
+    attempt.reportSuccess();
   }
 
   async logout({ tenant, user: id, person }: CallerIdentity, corr: string): Promise<void> {
@@ -160,15 +163,21 @@ export class UserAccounts {
     }
   }
 
-  /** Throws where there were too many wrong ones; the keys to release when this one was right. */
-  #countLoginAttempt(tenant: string, username: string, address: string): readonly LoginAttemptKey[] {
-    const countedKeys = [
-      { name: `user ${tenant}/${username.toLowerCase().slice(0, 100)}`, triesMax: loginAttemptLimits.userAttemptsMax },
-      { name: `address ${address}`, triesMax: loginAttemptLimits.addressAttemptsMax },
-    ];
-    const waitMs = this.#attemptLimiter.countAttempt(countedKeys);
-    if (waitMs > 0) throw tooManyAttempts(waitMs);
-    return countedKeys;
+  /** Throws where it comes too early after wrong ones. */
+  #countLoginAttempt(origin: LoginAttemptOrigin): CountedLoginAttempt {
+    const counted = this.#loginThrottle.countAttempt(origin);
+    if (typeof counted === "number") throw tooManyAttempts(counted);
+    return counted;
+  }
+
+  /** An overload or a store that is away says nothing about the password. */
+  async #evaluate<T>(attempt: CountedLoginAttempt, evaluate: () => Promise<T>): Promise<T> {
+    try {
+      return await evaluate();
+    } catch (why) {
+      attempt.withdraw();
+      throw why;
+    }
   }
 
   /** A name that no user has is not recorded: it may be a password. Nobody waits for the entry: its time would tell which users exist. */
