@@ -10,6 +10,7 @@ import { type Actor, type CallerIdentity, grantsForRoles } from "../identity/ide
 import { rotateKeys, type SigningKey } from "../identity/signing-keys.ts";
 import { type CountedLoginAttempt, type LoginAttemptOrigin, LoginThrottle } from "./login-throttle.ts";
 import { type PasswordCost, PasswordHasher } from "./passwords.ts";
+import { createSigningKeyId, isSigningKeyId } from "./signing-key-ids.ts";
 import { type User, UserStore } from "./user-store.ts";
 import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 
@@ -34,6 +35,7 @@ export class UserAccounts {
   readonly #loginThrottle: LoginThrottle;
   readonly #users: ReadThroughCache<User | null>;
   readonly #keys: ReadThroughCache<readonly SigningKey[]>;
+  readonly #keyIdSecret: ReadThroughCache<Uint8Array | null>;
 
   constructor(options: UserAccountsOptions) {
     const { environment, userTokenMs = userLimits.tokenLifetimeMs, passwordCost } = options;
@@ -46,6 +48,7 @@ export class UserAccounts {
     this.#loginThrottle = new LoginThrottle(() => clock.monotonic());
     this.#users = new ReadThroughCache(async (key) => (await store.find(...splitUserKey(key))).record, clock);
     this.#keys = new ReadThroughCache(async (tenant) => (await store.readSigningKeys(tenant)).keys, clock);
+    this.#keyIdSecret = new ReadThroughCache(() => store.readKeyIdSecret(), clock);
   }
 
   /** From what is cached; `preload` before it makes that true. */
@@ -68,10 +71,15 @@ export class UserAccounts {
     return { tenant: claims.tenant, user: user.id, grants: grantsForRoles(roles), person };
   }
 
-  /** Looks up what `authenticate` needs to know about this token, where it is not known or too old. */
+  /**
+   * Looks up what `authenticate` needs to know about this token, where it is not known or too old. A token that was not issued here costs no
+   * read: the id of its key is checked before the key is read, and its signature before the user is.
+   */
   async preload(token: string): Promise<void> {
     const peeked = peekUserToken(token);
     if (peeked === null) return;
+    const secret = await this.#readKeyIdSecret();
+    if (secret === null || !isSigningKeyId(peeked.tenant, peeked.kid, secret)) return;
     const isKnown = this.#keys.get(peeked.tenant)?.value.some(({ kid }) => kid === peeked.kid) === true;
     if (!isKnown) await this.#keys.refresh(peeked.tenant);
     const claims = this.#readClaims(token);
@@ -147,14 +155,35 @@ export class UserAccounts {
     return ring === undefined ? null : verifyUserToken(token, ring, this.#environment.clock.now());
   }
 
+  /** It never changes, so it is read once; null, for at most a second, while no user has signed in yet. */
+  async #readKeyIdSecret(): Promise<Uint8Array | null> {
+    const cached = this.#keyIdSecret.get("")?.value ?? null;
+    if (cached !== null) return cached;
+    await this.#keyIdSecret.refresh("");
+    return this.#keyIdSecret.get("")?.value ?? null;
+  }
+
+  async #createKeyIdSecret(): Promise<Uint8Array> {
+    const { ids } = this.#environment;
+    for (;;) {
+      const secret = await this.#readKeyIdSecret();
+      if (secret !== null) return secret;
+      // Whether it was stored or another scheduler was faster: the store knows which one counts.
+      await this.store.storeKeyIdSecret({ by: "scheduler", corr: ids.next() }, createSecret(ids));
+      this.#keyIdSecret.invalidate("");
+    }
+  }
+
   async #currentSigningKey(tenant: string): Promise<SigningKey> {
     const { clock, ids } = this.#environment;
+    const keyIdSecret = await this.#createKeyIdSecret();
     for (;;) {
-      const { keys: kept, rev } = await this.store.readSigningKeys(tenant);
+      const { keys, rev } = await this.store.readSigningKeys(tenant);
+      const kept = keys.filter(({ kid }) => isSigningKeyId(tenant, kid, keyIdSecret));
       const ring = rotateKeys(kept, clock.now(), {
         ageMs: userLimits.signingKeyAgeMs,
         lifeMs: this.#tokenMs,
-        make: () => createSigningKey(ids),
+        make: () => ({ kid: createSigningKeyId(tenant, ids.next(), keyIdSecret), secret: createSecret(ids) }),
       });
       const signing = ring.at(-1);
       if (signing === undefined) throw new Error("a ring of keys is empty");
@@ -215,11 +244,8 @@ const tooManyAttempts = (waitMs: number): Fault =>
     retryAfterMs: Math.ceil(waitMs),
   });
 
-const createSigningKey = (ids: { next(): string }): Omit<SigningKey, "madeAt"> => ({
-  kid: ids.next(),
-  // Two names that nobody can guess are more than the 256 bits that come out.
-  secret: createHash("sha256").update(`${ids.next()} ${ids.next()}`).digest(),
-});
+/** Two names that nobody can guess are more than the 256 bits that come out. */
+const createSecret = (ids: { next(): string }): Uint8Array => createHash("sha256").update(`${ids.next()} ${ids.next()}`).digest();
 
 const splitUserKey = (key: string): [tenant: string, id: string] => {
   const slash = key.indexOf("/");

@@ -37,6 +37,8 @@ export interface UserChangeResult {
 
 /** Another writer may change the user between our read and our write; we try this often. */
 const updateAttemptsMax = 8;
+/** Documents have a tenant; this one belongs to the installation. */
+const keyIdSecretTenant = "default";
 const normalizeUsername = (username: string): string => username.normalize("NFC").toLowerCase();
 
 export class UserStore extends RecordStore<User> {
@@ -77,10 +79,26 @@ export class UserStore extends RecordStore<User> {
   }
 
   /** False: another writer was faster. */
-  async storeSigningKeys(actor: Actor, keys: readonly SigningKey[], rev: number): Promise<boolean> {
+  storeSigningKeys(actor: Actor, keys: readonly SigningKey[], rev: number): Promise<boolean> {
     const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
+    return this.#storeSigning(actor, "keys", rev, { keys: list });
+  }
+
+  /** One for all tenants of the store; null where there is none yet. */
+  async readKeyIdSecret(): Promise<Uint8Array | null> {
+    const { doc } = await readDocument(this.context.reader, keyIdSecretTenant, "signing", "key-ids");
+    return doc === null ? null : Buffer.from((JSON.parse(doc.body) as { secret: string }).secret, "base64url");
+  }
+
+  /** False: another writer was faster. */
+  storeKeyIdSecret(actor: Omit<Actor, "tenant">, secret: Uint8Array): Promise<boolean> {
+    const body = { secret: Buffer.from(secret).toString("base64url") };
+    return this.#storeSigning({ ...actor, tenant: keyIdSecretTenant }, "key-ids", 0, body);
+  }
+
+  async #storeSigning(actor: Actor, name: string, rev: number, body: object): Promise<boolean> {
     try {
-      await this.write(actor, { puts: [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }] });
+      await this.write(actor, { puts: [{ collection: "signing", name, rev, body: JSON.stringify(body) }] });
       return true;
     } catch (why) {
       if (isConflict(why)) return false;

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { cacheLimits, loginThrottleLimits, userLimits } from "@astraflow/services";
+import { forgeUserTokens } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { failToSignIn, openRestCallFixture, type RestCallInput, samplePassword } from "../../testing/rest-fixture.ts";
 
@@ -198,6 +199,39 @@ describe("a person's token", () => {
     expect((await fixture.callRoute("getOwnUser", { token: other.token })).status).toBe(200);
     fixture.environment.advance(1_000);
     expect((await fixture.callRoute("getOwnUser", { token: other.token })).status).toBe(401);
+  });
+
+  it("[A543] a token that was not issued here costs no read of the store and gets the same answer whatever is wrong with it", async () => {
+    const fixture = openRestCallFixture();
+    const { token } = await fixture.signIn("ann", ["admin"]);
+    expect((await fixture.callRoute("listUsers", { token })).status).toBe(200);
+    const readsBefore = fixture.docs.queries.length;
+    fixture.environment.advance(cacheLimits.freshMs + 1);
+
+    const answers = new Set<string>();
+    for (const forged of forgeUserTokens(token)) {
+      const { status, body } = await fixture.callRoute("listUsers", { token: forged });
+      answers.add(JSON.stringify([status, body["error"], body["message"]]));
+    }
+
+    expect([...answers]).toEqual([JSON.stringify([401, "E.AUTH.INVALID_TOKEN", "the token is not valid"])]);
+    expect(fixture.docs.queries.length - readsBefore).toBe(0);
+  });
+
+  it("[A543] while no user has signed in yet, forged tokens cost at most one read of the store in a second", async () => {
+    const fixture = openRestCallFixture();
+
+    for (const forged of forgeUserTokens()) expect((await fixture.callRoute("listUsers", { token: forged })).status).toBe(401);
+
+    expect(fixture.docs.queries).toHaveLength(1);
+  });
+
+  it("[A543] a scheduler that has just started accepts tokens of every tenant that another one has issued", async () => {
+    const here = openRestCallFixture();
+    const tokens = [(await here.signIn("ann", [])).token, (await here.signIn("bob", [], "other")).token];
+    const there = openRestCallFixture({ shared: here.docs });
+
+    for (const token of tokens) expect((await there.callRoute("getOwnUser", { token })).status).toBe(200);
   });
 
   it("[A85] a user's token is signed by a key of its tenant that every scheduler has, and stays valid when the key is replaced", async () => {
