@@ -26,7 +26,14 @@ export {
 } from "./events/volatile-events.ts";
 export { addressBlockOf } from "./identity/address-block.ts";
 export { FailureThrottle } from "./identity/failure-throttle.ts";
-export { allGrants, type CallerIdentity, grantsForRoles, rolesForGrants, tenantGrants } from "./identity/identity.ts";
+export {
+  allGrants,
+  type CallerIdentity,
+  grantsForRoles,
+  missingPermissionMessage,
+  rolesForGrants,
+  tenantGrants,
+} from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
 export { isoTime } from "./presentation/iso-time.ts";
 export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";

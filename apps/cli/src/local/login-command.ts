@@ -16,7 +16,16 @@ export async function logIn(
   const { client, terminal } = context;
   if (tokensFilePath(env) === null) throw usageFailure("HOME is not set, so no token can be saved; set ASTRA_TOKEN instead.");
   const password = env["ASTRA_PASSWORD"] ?? (await readPassword((text) => terminal.error(text)));
-  const { user, expiresIn, accessToken } = await client.login({ body: { username, password, ...omitUndefined({ tenant }) } });
+  const body = { username, password, ...omitUndefined({ tenant }) };
+  const { user, expiresIn, accessToken } = await client.login({ body }).catch((cause: unknown) => {
+    // Often it is the right password at another scheduler.
+    if (!(cause instanceof CliFailure) || cause.exitCode !== exitCodes.notAllowed) throw cause;
+    throw new CliFailure(
+      cause.exitCode,
+      { ...cause.body, message: `${client.url}: ${cause.body.message}` },
+      cause.suggestedCommand,
+    );
+  });
   const until = Date.now() + expiresIn * 1_000;
   const file = saveToken(new URL(client.url).origin, { token: accessToken, username, until }, env);
   // The token itself is not printed: terminals are recorded and scrolled back.

@@ -1,7 +1,13 @@
 // The REST API without HTTP: checks the token, calls the handler of the route and turns errors into one kind of body.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { type CallerIdentity, createServices, type Services, type ServicesOptions } from "@astraflow/services";
+import {
+  type CallerIdentity,
+  createServices,
+  missingPermissionMessage,
+  type Services,
+  type ServicesOptions,
+} from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
@@ -93,10 +99,8 @@ export class RestApi {
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
     const identity = isToken ? (authenticate(token, null) ?? this.#services.users.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-    // An admin sees the metrics of the own tenant.
-    const isGranted =
-      grant === undefined || identity.grants.includes(grant) || (grant === "metrics" && identity.grants.includes("admin"));
-    return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
+    if (isGranted(identity.grants, grant)) return identity;
+    return fault("E.AUTH.FORBIDDEN", grant === undefined ? "this token is for /metrics only" : missingPermissionMessage(grant));
   }
 
   /** Rejects with whatever a handler throws; `errorResponse` turns it into an answer. */
@@ -168,3 +172,10 @@ const stackOf = (problem: unknown): string => {
   const cause = problem instanceof Fault && problem.cause !== undefined ? `\ncaused by ${stackOf(problem.cause)}` : "";
   return `${problem.stack ?? problem.message}${cause}`;
 };
+
+function isGranted(grants: CallerIdentity["grants"], wanted: Route["grant"]): boolean {
+  // What any token opens is no business of one that only reads the metrics.
+  if (wanted === undefined) return grants.length === 0 || grants.some((grant) => grant !== "metrics");
+  // An admin sees the metrics of the own tenant.
+  return grants.includes(wanted) || (wanted === "metrics" && grants.includes("admin"));
+}

@@ -31,7 +31,7 @@ const faultTable = {
   "E.AUTH.MODE_UNSUPPORTED": field(401, "The requested authentication mode is not supported here.", { resp: "NOAUTH" }),
   "E.AUTH.HANDSHAKE_REQUIRED": field(401, "A frame arrived before the handshake of its connection.", { resp: "NOAUTH" }),
   "E.AUTH.UNAUTHENTICATED": field(401, "The connection is not authenticated.", { resp: "NOAUTH" }),
-  "E.AUTH.CREDENTIALS": own(401, "The name or the password is wrong, or the user is locked out.", { resp: "WRONGPASS" }),
+  "E.AUTH.CREDENTIALS": own(401, "The name or the password is wrong, or the user was deactivated.", { resp: "WRONGPASS" }),
   "E.AUTH.FORBIDDEN": own(403, "The caller is authenticated but may not do this.", { resp: "NOPERM" }),
   "E.AUTH.THROTTLED": own(
     429,

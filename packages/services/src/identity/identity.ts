@@ -20,6 +20,13 @@ export const grantsForRoles = (roles: readonly UserRole[]): readonly Permission[
 export const rolesForGrants = (grants: readonly Permission[]): UserRole[] =>
   (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].every((grant) => grants.includes(grant)));
 
+/** `this needs the permission edit, which admin and workflow.editor have` */
+export function missingPermissionMessage(grant: Permission): string {
+  const roles = (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].includes(grant));
+  const who = roles.length === 0 ? "no role has" : `${roles.join(" and ")} ${roles.length === 1 ? "has" : "have"}`;
+  return `this needs the permission ${grant}, which ${who}`;
+}
+
 export interface CallerIdentity {
   readonly tenant: string;
   /** Who asked, for the log and as the owner of things: the name of a token, or the id of a person. */

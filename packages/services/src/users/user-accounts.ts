@@ -237,7 +237,8 @@ function revokeToken(user: User, jti: string, exp: number, now: number): User {
 }
 
 /** One sentence for everything: whoever guesses learns nothing from it. */
-const wrongCredentials = (): Fault => fault("E.AUTH.CREDENTIALS", "the name or the password is wrong, or the user is locked out");
+const wrongCredentials = (): Fault =>
+  fault("E.AUTH.CREDENTIALS", "the name or the password is wrong, or the user was deactivated");
 
 const tooManyAttempts = (waitMs: number): Fault =>
   fault("E.AUTH.THROTTLED", `too many wrong passwords; try again in ${Math.ceil(waitMs / 1_000)} s`, {
