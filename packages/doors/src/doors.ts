@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 import { fault, sessionPath } from "@astraflow/protocol";
 import { createServices, VolatileEvents } from "@astraflow/services";
 import { restLimits } from "./rest/requests/rest-call.ts";
+import { answerUnreadableRequests } from "./rest/requests/unreadable-requests.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
 import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
 import { refuseUpgrade, SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";
@@ -16,8 +17,10 @@ export class Doors {
   readonly #session: SessionDoor;
   readonly #rest: ReturnType<typeof createRestServer>;
   readonly #closeServices: () => void;
+  readonly #environment: DoorsOptions["environment"];
 
   constructor(options: DoorsOptions) {
+    this.#environment = options.environment;
     const volatile = options.volatile ?? new VolatileEvents();
     const services = createServices({ ...options, volatile });
     const { vendorFrames: extensions, manifestRecorder, findLostResources, dispatchResources } = services;
@@ -48,6 +51,7 @@ export class Doors {
     // Limits slow senders of headers and bodies; the session door limits WebSockets.
     server.headersTimeout = restLimits.headersMs;
     server.requestTimeout = restLimits.requestMs;
+    answerUnreadableRequests(server, this.#environment);
     server.on("request", (request, response) => this.#rest.routing(request, response));
     server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
       // The query is neither read nor logged: a token in a URL is never accepted.

@@ -107,8 +107,8 @@ describe("what every route has in common", () => {
     expect(unknown.status).toBe(404);
 
     const method = await call("DELETE", "/api/v1/runs/r1", bearer);
-    expect([method.status, method.body.error, method.headers.get("allow")]).toEqual([405, "E.ROUTE.METHOD", "GET"]);
-    expect((await call("PUT", "/api/v1/runs", bearer)).headers.get("allow")).toBe("POST, GET");
+    expect([method.status, method.body.error, method.headers.get("allow")]).toEqual([405, "E.ROUTE.METHOD", "GET, HEAD"]);
+    expect((await call("PUT", "/api/v1/runs", bearer)).headers.get("allow")).toBe("POST, GET, HEAD");
     expect((await call("GET", "/api/v1/runs/%zz", bearer)).body).toMatchObject({ error: "E.REQUEST.INVALID" });
     expect((await call("GET", `/api/v1/runs/${"r".repeat(3_000)}`, bearer)).body).toMatchObject({ error: "E.REQUEST.INVALID" });
   });

@@ -6,7 +6,7 @@ import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/se
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createClientAddressReader } from "../auth/client-address.ts";
 import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
-import { methodsOfPath } from "./requests/error-response.ts";
+import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
 import { commonHeaders, RestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
@@ -30,6 +30,13 @@ export function createRestServer(options: RestServerOptions, services?: Services
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     writeResponse(api.errorResponse(problem, request.id), reply);
 
+  const refuseRoute = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const methods = methodsOfPath(pathOf(request));
+    if (methods.length === 0) return writeError(fault("E.ROUTE.UNKNOWN", "there is no such route"), request, reply);
+    void reply.header("allow", methods.join(", "));
+    return writeError(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
+  };
+
   const app = Fastify({
     logger: false,
     bodyLimit: limits.requestBytesMax,
@@ -48,16 +55,13 @@ export function createRestServer(options: RestServerOptions, services?: Services
     const preflight = crossOrigin.preflightHeaders(request);
     // Before any route: a browser sends no token with it.
     if (preflight !== null) return reply.code(204).headers(preflight).send();
+    // Before the body is read, which the library would do, or refuse to do, for methods that no route has.
+    if (request.is404 || methodsOfWrittenPaths.get(pathOf(request))?.includes(request.method) === false)
+      return refuseRoute(request, reply);
   });
   app.addHook("onClose", async () => api.close());
   app.setErrorHandler(writeError);
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.raw.url?.split("?")[0] ?? "";
-    const methods = methodsOfPath(path);
-    if (methods.length === 0) return writeError(fault("E.ROUTE.UNKNOWN", "there is no such route"), request, reply);
-    void reply.header("allow", methods.join(", "));
-    return writeError(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
-  });
+  app.setNotFoundHandler((request, reply) => refuseRoute(request, reply));
 
   const addRoute = (scope: FastifyInstance, name: RouteName, route: Route): void => {
     const identities = new WeakMap<FastifyRequest, CallerIdentity>();
@@ -105,6 +109,8 @@ export function createRestServer(options: RestServerOptions, services?: Services
   if (options.page !== undefined) serveDemoPage(app, options.page);
   return app;
 }
+
+const pathOf = (request: FastifyRequest): string => request.raw.url?.split("?", 1)[0] ?? "";
 
 /** Of a stranger little, of a file as much as one request carries. */
 function bodyLimitOf(route: Route): number {

@@ -105,6 +105,8 @@ const faultTable = {
   // Requests and frames as such
   "E.REQUEST.INVALID": own(400, "The request is not well formed; the message names the field."),
   "E.REQUEST.TOO_LARGE": own(413, "The request is too large."),
+  "E.REQUEST.HEAD_TOO_LARGE": own(431, "The address and the headers of the request are too large together."),
+  "E.REQUEST.TIMEOUT": own(408, "The request did not arrive completely in the time allowed.", retryable),
   "E.REQUEST.MEDIA": own(415, "This route does not accept the media type of the body."),
   "E.NOT_FOUND": own(404, "Not found, or you may not see it."),
   "E.ROUTE.UNKNOWN": own(404, "There is no such route."),

@@ -101,6 +101,13 @@ describe("OpenAPI document", () => {
     }
   });
 
+  it("[C620] every operation of the OpenAPI document declares the answers to a request that is too slow or whose head is too large", () => {
+    const operations = Object.values(document.paths).flatMap((path) => Object.values(path)) as { responses: object }[];
+
+    expect(operations.length).toBe(byName.length);
+    expect(operations.filter(({ responses }) => !("408" in responses && "431" in responses))).toEqual([]);
+  });
+
   it("[C14] the OpenAPI document has no reference to a schema that it does not define", () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
 

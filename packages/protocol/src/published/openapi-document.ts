@@ -143,7 +143,7 @@ function buildOperation(
     responses: {
       [String(route.status)]: { description: "Success.", ...(content && { content }) },
       ...buildOtherResponses(route, toSchema),
-      ...buildErrorResponses(route.faults, toSchema),
+      ...buildErrorResponses([...route.faults, ...unreadableFaults], toSchema),
     },
   };
 }
@@ -154,6 +154,9 @@ const fileUploadSchema = {
   required: ["file"],
   properties: { file: { type: "string", format: "binary" } },
 } as const;
+
+/** Of requests that are given up before their route is known; every route has them. */
+const unreadableFaults = ["E.REQUEST.TIMEOUT", "E.REQUEST.HEAD_TOO_LARGE"] as const;
 
 function buildOtherResponses({ also = {} }: Route, toSchema: (schema: TSchema) => JsonSchemaObject): Record<string, unknown> {
   return Object.fromEntries(

@@ -1,7 +1,23 @@
 // Every error of the REST API as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
 
-import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, omitUndefined, type Route, routes } from "@astraflow/protocol";
+import {
+  type ErrorBody,
+  Fault,
+  type FaultCode,
+  fault,
+  faultCodes,
+  omitUndefined,
+  type Route,
+  routes,
+} from "@astraflow/protocol";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
+
+const methodsByPattern: ReadonlyMap<readonly string[], readonly string[]> = new Map(
+  [...Map.groupBy(Object.values<Route>(routes), ({ path }) => path)].map(([path, ofPath]) => [
+    path.split("/"),
+    ofPath.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method])),
+  ]),
+);
 
 export function toErrorResponse(problem: unknown, requestId: string): { readonly status: number; readonly body: ErrorBody } {
   const why = problem instanceof Fault ? problem : faultFromLibraryError(problem);
@@ -36,13 +52,26 @@ function faultFromLibraryError(problem: unknown): Fault {
   return fault("E.INTERNAL", "an unexpected error", undefined, problem);
 }
 
-/** Methods that the routes on this path answer; empty when there is no such path. */
-export function methodsOfPath(path: string): string[] {
+/** Methods that a path answers, as in `Allow`; empty when there is no such path. Where GET is answered, HEAD is too. */
+export function methodsOfPath(path: string): readonly string[] {
   const asked = path.split("/");
-  const matches = (route: Route): boolean => {
-    const pattern = route.path.split("/");
-    return pattern.length === asked.length && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
-  };
-  const methods = Object.values<Route>(routes).flatMap((route) => (matches(route) ? route.method : []));
-  return [...new Set(methods)];
+  const matching = [...methodsByPattern].filter(([pattern]) => {
+    return asked.length === pattern.length && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
+  });
+  // A path that is written out, such as runs/bulk, is not that of a run with the id bulk.
+  matching.sort(([a], [b]) => compareParameters(a, b));
+  return matching[0]?.[1] ?? [];
+}
+
+/** Paths without parameters, each with its methods: they hide what a pattern would make of them. */
+export const methodsOfWrittenPaths: ReadonlyMap<string, readonly string[]> = new Map(
+  Object.values<Route>(routes)
+    .filter(({ path }) => !path.includes("{"))
+    .map(({ path }) => [path, methodsOfPath(path)]),
+);
+
+/** The path whose first difference is written out comes first. */
+function compareParameters(a: readonly string[], b: readonly string[]): number {
+  const at = a.findIndex((part, index) => part.startsWith("{") !== b[index]?.startsWith("{"));
+  return at === -1 ? 0 : a[at]?.startsWith("{") ? 1 : -1;
 }
