@@ -9,6 +9,7 @@ import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
+import { limitStrangerBody } from "./requests/stranger-bodies.ts";
 import { commonHeaders, RestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
 
 export interface RestServerOptions extends RestApiOptions {
@@ -52,6 +53,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   app.addHook("onRequest", async (request, reply) => {
     addCommonHeaders(request, reply);
+    if (request.is404) limitStrangerBody(request, reply, environment);
     const preflight = crossOrigin.preflightHeaders(request);
     // Before any route: a browser sends no token with it.
     if (preflight !== null) return reply.code(204).headers(preflight).send();
@@ -70,7 +72,15 @@ export function createRestServer(options: RestServerOptions, services?: Services
       url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
       bodyLimit: bodyLimitOf(route),
       // Before the body is read: a stranger must not be able to make us take in 8 MiB.
-      onRequest: async (request) => void identities.set(request, await api.authorize(name, bearerTokenOf(request))),
+      onRequest: async (request, reply) => {
+        try {
+          identities.set(request, await api.authorize(name, bearerTokenOf(request)));
+          if (route.isOpen === true) limitStrangerBody(request, reply, environment);
+        } catch (why) {
+          limitStrangerBody(request, reply, environment);
+          throw why;
+        }
+      },
       handler: async (request, reply) => {
         const identity = identities.get(request);
         if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");

@@ -44,6 +44,8 @@ export const restLimits = {
   /** `<tenant>/<instance>` of a worker in a path. */
   paramCharsMax: 1_100,
   headersMs: 10_000,
+  /** For the body of a caller without a valid token. */
+  strangerBodyMs: 10_000,
   requestMs: 60_000,
 } as const;
 
