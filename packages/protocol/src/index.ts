@@ -225,6 +225,7 @@ export {
   routes,
   sessionPath,
 } from "./rest/routes/route-table.ts";
+export { findParameterViolation } from "./schema/parameter-violation.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";
 export { closestMatch, describeMisspelling, didYouMean } from "./text/closest-match.ts";
 export { parseInstant } from "./text/instant.ts";

@@ -6,7 +6,7 @@ export { ManifestRecorder, readHandlers } from "./catalogue/manifest-recorder.ts
 export { getPackage, listPackages, searchNodes } from "./catalogue/node-search.ts";
 export { searchTermFor } from "./documents/derived-names.ts";
 export { notFound } from "./documents/documents.ts";
-export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, invalidCursor } from "./documents/page-cursors.ts";
+export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, unknownCursor } from "./documents/page-cursors.ts";
 export { withTimeout } from "./environment/concurrency.ts";
 export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";

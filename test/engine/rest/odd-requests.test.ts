@@ -185,7 +185,7 @@ describe("what was printed", () => {
     const { print, read } = await printed();
     await print([{ channel: "log", text: "one\n" }]);
 
-    expect((await read({ cursor: "0.0:nobody.0" })).error).toBe("E.REQUEST.INVALID");
+    expect((await read({ cursor: "0.0:nobody.0" })).error).toBe("E.CURSOR.UNKNOWN");
     expect((await read({ cursor: "-1.0:nobody.0" })).error).toBe("E.REQUEST.INVALID");
   });
 });

@@ -119,6 +119,7 @@ const faultTable = {
   "E.LIMIT.REACHED": own(409, "The tenant has reached the maximum number of these; remove one first."),
   "E.FRAME.INVALID": own(400, "The frame is not well formed; the message names the field."),
   "E.FRAME.TOO_LARGE": own(413, "The frame is too large."),
+  "E.CURSOR.UNKNOWN": own(404, "The cursor is not of this list, or the position is beyond the end of the log."),
   "E.CURSOR.EXPIRED": own(410, "The cursor is older than the oldest stored event; read a snapshot and continue from there."),
 
   // Runs, tasks, workers

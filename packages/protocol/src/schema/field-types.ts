@@ -34,6 +34,10 @@ export const id = (description?: string) =>
 export const name = (description?: string) =>
   Type.String({ maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$", ...(description && { description }) });
 
+/** One line of text that people write. */
+export const line = (maxLength: number, description?: string) =>
+  Type.String({ maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$", ...(description && { description }) });
+
 export const text = (description?: string) =>
   Type.String({ maxLength: limits.textCharsMax, ...(description && { description }) });
 

@@ -9,7 +9,7 @@ export function decodeCursor(cursor: string | undefined, isOwn: (text: string) =
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
   if (encodeCursor(text) === cursor && isOwn(text)) return text;
-  throw invalidCursor();
+  throw unknownCursor();
 }
 
 /** A cursor of ours, as far as that can be seen; the store looks at it once more. */
@@ -21,8 +21,9 @@ export const encodeIdCursor = (of: string, id: string | null): string | null => 
 export const decodeIdCursor = (of: string, cursor: string | undefined): string | undefined =>
   decodeCursor(cursor, (text) => text.startsWith(`${of} `))?.slice(of.length + 1);
 
-export const invalidCursor = (): Fault =>
-  fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+/** Its form was checked at the door. */
+export const unknownCursor = (): Fault =>
+  fault("E.CURSOR.UNKNOWN", "query.cursor is not a cursor of this list; begin without one", { path: "query.cursor" });
 
 function isDocumentPosition(text: string): boolean {
   try {

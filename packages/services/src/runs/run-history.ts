@@ -62,7 +62,7 @@ export class RunHistory {
     const { detail, head } = await this.#reader.page({ page: "run", tenant, run, tasksMax: 0 });
     if (detail === null) throw notFound("run", run);
     if (at > head)
-      throw fault("E.REQUEST.INVALID", `query.at is beyond the end of the log, which is at ${head}`, { path: "query.at", head });
+      throw fault("E.CURSOR.UNKNOWN", `query.at is beyond the end of the log, which is at ${head}`, { path: "query.at", head });
     const key = `${tenant}/${run}`;
     // Looked for once it is this one's turn: the one before may have been about the same moment.
     const { fold } = await this.#runLimited(async () => {

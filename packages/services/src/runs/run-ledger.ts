@@ -40,7 +40,7 @@ export async function readLogLedger(reader: StoreReader, tenant: string, after: 
     const page = await reader.events({ tenant, after: to, limit: Math.min(left, ledgerLimits.factsPage) });
     if (to < page.floor) throw expiredFault(`the facts up to ${page.floor} are no longer kept; begin after them`, page);
     if (after > page.head)
-      throw fault("E.REQUEST.INVALID", `query.after is beyond the end of the log, which is at ${page.head}`, {
+      throw fault("E.CURSOR.UNKNOWN", `query.after is beyond the end of the log, which is at ${page.head}`, {
         path: "query.after",
         head: page.head,
       });

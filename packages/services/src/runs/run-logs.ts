@@ -3,8 +3,8 @@
 import type { ChunkRow, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { nodeAt, readTaskState, taskPathOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
-import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
-import { invalidCursor } from "../documents/page-cursors.ts";
+import { type LogLine, limits, type RunLog } from "@astraflow/protocol";
+import { unknownCursor } from "../documents/page-cursors.ts";
 import type { PrintedChunk } from "../events/event-lookup.ts";
 import { isoTime } from "../presentation/iso-time.ts";
 import { cachedPlanOf } from "../presentation/plan-cache.ts";
@@ -43,7 +43,7 @@ export interface RunLogCursor {
 export function decodeLogCursor(text: string | undefined): RunLogCursor | null {
   if (text === undefined) return null;
   const parts = /^([0-9]{1,12})\.([0-9]{1,12}):(.+)$/.exec(text);
-  if (parts === null) throw invalidCursor();
+  if (parts === null) throw unknownCursor();
   return { chunk: Number(parts[1]), piece: Number(parts[2]), task: parts[3] ?? "" };
 }
 
@@ -77,9 +77,7 @@ async function findCursorTask(reader: StoreReader, plan: Plan, run: RunRow, { cu
   const { task } = isOwn ? await reader.page({ page: "task", tenant: run.tenant, task: cursor.task }) : { task: null };
   const isBare = cursor.chunk === 0 && cursor.piece === 0;
   if (task !== null && (isBare || matchesNode(plan, task, node))) return task;
-  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page of the same request", {
-    path: "query.cursor",
-  });
+  throw unknownCursor();
 }
 
 /** The one task that is asked for by its id or slot: no other need be looked at. */

@@ -2,7 +2,7 @@
 
 import { type LoggedFact, type RunOrigin, readRunOrigin, runKey, type StoreReader } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject, omitUndefined } from "@astraflow/protocol";
-import { invalidCursor, type OptionalTexts } from "../documents/page-cursors.ts";
+import { type OptionalTexts, unknownCursor } from "../documents/page-cursors.ts";
 import { isoTime } from "../presentation/iso-time.ts";
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
@@ -154,5 +154,5 @@ const idOfSubject = ({ subject }: LoggedFact): string => subject.slice(subject.i
 function readPosition(cursor: string | undefined): number {
   const position = cursor === undefined || /^[0-9]{1,16}$/.test(cursor) ? Number(cursor ?? Number.MAX_SAFE_INTEGER) : Number.NaN;
   if (Number.isSafeInteger(position)) return position;
-  throw invalidCursor();
+  throw unknownCursor();
 }

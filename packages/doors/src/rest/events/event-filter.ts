@@ -16,7 +16,7 @@ const knownTopics = [
 /** Whatever is named must fit; events that are about no run pass the filter of a client's session, as worker events do. */
 export function readEventFilter(call: RestCall): EventFilter {
   const { clientSessionId, runId, nodeId, hostNodeId, middleware, workerName } = call.query;
-  const chainIndex = call.wholeNumber("chainIndex");
+  const chainIndex = call.number("chainIndex");
   const topics = readTopics(call.query["topics"]);
   return ({ type, scope, node }) => {
     if (topics !== null && !topics.some((topic) => type === topic || type.startsWith(`${topic}.`))) return false;

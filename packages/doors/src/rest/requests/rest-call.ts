@@ -2,7 +2,18 @@
 
 import type { IdempotencyKey } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { Fault, fault, type JsonValue, limits, type Permission, type Route, type RouteName, readJson } from "@astraflow/protocol";
+import {
+  Fault,
+  fault,
+  findParameterViolation,
+  type JsonValue,
+  limits,
+  type Permission,
+  type QueryParameter,
+  type Route,
+  type RouteName,
+  readJson,
+} from "@astraflow/protocol";
 import { type CallerIdentity, encodeCursor } from "@astraflow/services";
 import type { OpenStream } from "./event-stream.ts";
 
@@ -68,11 +79,14 @@ export class RestCall {
     this.requestId = request.requestId;
     this.identity = request.identity;
     this.params = request.params;
-    for (const [name, value] of Object.entries(request.params)) refuseControlCharacters(value, `params.${name}`);
+    for (const [name, value] of Object.entries(request.params)) refuseControlCharacters(`params.${name}`, value);
     this.query = readQuery(route, request.query);
     this.address = request.address ?? "";
     this.stream = request.stream ?? emptyBytes();
     this.isStillAuthorized = isStillAuthorized;
+    // Headers that count are refused before anything else is looked at.
+    if (route.headers?.["Idempotency-Key"] !== undefined) this.readIdempotencyKey();
+    if (route.headers?.["If-Match"] !== undefined) this.#readEntityTags();
   }
 
   get tenant(): string {
@@ -133,52 +147,44 @@ export class RestCall {
 
   /** Refuses, with the fault, if `If-Match` names other revisions than that of what is stored. `*` matches whatever there is. */
   readRevisionCheck<T>(etagOf: (stored: T) => string, staleFault: (stored: T) => Fault): (stored: T) => void {
-    const text = this.header("if-match")?.trim();
-    if (text === undefined || text === "*") return () => undefined;
-    const tags = text.split(",").map((tag) => tag.trim());
-    if (text.length > 256 || !tags.every((tag) => /^(W\/)?"[\x21\x23-\x7e]*"$/.test(tag)))
-      throw invalidRequest("headers.If-Match", 'If-Match must be an ETag in quotes, such as "r3"');
+    const tags = this.#readEntityTags();
     return (stored) => {
-      if (!tags.includes(etagOf(stored))) throw staleFault(stored);
+      if (tags !== null && !tags.includes(etagOf(stored))) throw staleFault(stored);
     };
+  }
+
+  /** Null where any will do. */
+  #readEntityTags(): readonly string[] | null {
+    const text = this.header("if-match");
+    const schema = this.#route.headers?.["If-Match"];
+    if (text === undefined || schema === undefined) return null;
+    if (findParameterViolation(schema, text) !== undefined)
+      throw invalidRequest("headers.If-Match", 'If-Match must be an ETag in quotes, such as "r3"');
+    return text.trim() === "*" ? null : text.split(",").map((tag) => tag.trim());
   }
 
   // ---- query
 
   readPageLimit(): number {
-    const text = this.query["limit"];
-    if (text === undefined) return Number(this.#route.query?.["limit"]?.default ?? limits.pageItemsDefault);
-    const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
-    if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
-    throw invalidRequest("query.limit", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`);
+    return this.number("limit") ?? Number(this.#route.query?.["limit"]?.default ?? limits.pageItemsDefault);
   }
 
-  /** Undefined where it is not given. */
-  wholeNumber(name: string, max: number = Number.MAX_SAFE_INTEGER): number | undefined {
-    const text = this.query[name];
-    if (text === undefined) return undefined;
-    const count = parseCount(text);
-    if (count !== null && count <= max) return count;
-    throw invalidRequest(`query.${name}`, `query.${name} must be a whole number from 0 to ${max}`);
-  }
-
+  /** Undefined where it is not given. Like the others, it was compared with the table before. */
   number(name: string): number | undefined {
     const text = this.query[name];
-    if (text === undefined || /^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return text === undefined ? undefined : Number(text);
-    throw invalidRequest(`query.${name}`, `query.${name} must be a number, 0 or more`);
+    return text === undefined ? undefined : Number(text);
   }
 
   boolean(name: string): boolean | undefined {
     const text = this.query[name];
-    if (text === undefined || text === "true" || text === "false") return text === undefined ? undefined : text === "true";
-    throw invalidRequest(`query.${name}`, `query.${name} must be true or false`);
+    return text === undefined ? undefined : text === "true";
   }
 
   /** A date or a time, in ms. */
-  time(name: string, pattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].{1,40})?$/): number | undefined {
+  time(name: string): number | undefined {
     const text = this.query[name];
     if (text === undefined) return undefined;
-    const at = pattern.test(text) ? Date.parse(text) : Number.NaN;
+    const at = Date.parse(text);
     if (Number.isFinite(at)) return at;
     throw invalidRequest(`query.${name}`, `query.${name} must be a date or a time such as 2026-01-31T12:00:00Z`);
   }
@@ -205,18 +211,18 @@ function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Texts 
     const path = `query.${name}`;
     if (!Object.hasOwn(known, name)) throw invalidRequest("query", unknownParameterMessage(Object.keys(known)));
     if (typeof value !== "string") throw invalidRequest(path, `${path} must be given once`);
-    if (value.length > limits.idCharsMax) throw invalidRequest(path, `${path} may have ${limits.idCharsMax} characters`);
-    refuseControlCharacters(value, path);
-    // A word that must be one of a few: another would find nothing, and seem to be an answer.
-    const { enum: allowed } = (known[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
-    if (allowed?.includes(value) === false) throw invalidRequest(path, `${path} must be one of ${allowed.join(", ")}`);
+    refuseControlCharacters(path, value);
+    // As the table declares it: a value that is none would find nothing, and seem to be an answer.
+    const { schema, rule } = known[name] as QueryParameter;
+    const expected = findParameterViolation(schema, value);
+    if (expected !== undefined) throw invalidRequest(path, `${path} ${rule ?? expected}`);
     query[name] = value;
   }
   return query;
 }
 
 /** Not every store takes a NUL, and no terminal or log line should have to take the others. */
-function refuseControlCharacters(value: string, path: string): void {
+function refuseControlCharacters(path: string, value: string): void {
   if (/[\u0000-\u001f\u007f]/.test(value)) throw invalidRequest(path, `${path} must have no control characters`);
 }
 

@@ -113,7 +113,7 @@ describe("grants", () => {
     ["createResourceGrant", { body: wanted, token: "viewer" }, 403, "E.AUTH.FORBIDDEN"],
     ["getResourceGrant", { params: { grantId: "g" } }, 404, "E.NOT_FOUND"],
     ["deleteResourceGrant", { params: { grantId: "g" } }, 404, "E.NOT_FOUND"],
-    ["listResourceGrants", { query: { cursor: "e30" } }, 400, "E.REQUEST.INVALID"],
+    ["listResourceGrants", { query: { cursor: "e30" } }, 404, "E.CURSOR.UNKNOWN"],
     ["listResourceGrants", { query: { package: "x" } }, 400, "E.REQUEST.INVALID"],
   ];
   it.each(cases)("[A115] the grant route %s refuses the request %j with %i", async (name, asking, status, error) => {

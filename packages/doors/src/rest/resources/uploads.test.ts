@@ -296,7 +296,7 @@ describe("wrong input about resources and uploads", () => {
     ["deleteResource", { params: { resourceId: "r" } }, 404, "E.NOT_FOUND"],
     ["downloadResource", { params: { resourceId: "r" } }, 404, "E.NOT_FOUND"],
     ["listResources", { query: { limit: "x" } }, 400, "E.REQUEST.INVALID"],
-    ["listResources", { query: { cursor: "x" } }, 400, "E.REQUEST.INVALID"],
+    ["listResources", { query: { cursor: "x" } }, 404, "E.CURSOR.UNKNOWN"],
     ["listResources", { query: { owner: "x" } }, 400, "E.REQUEST.INVALID"],
   ];
 

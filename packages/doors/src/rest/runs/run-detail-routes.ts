@@ -5,13 +5,12 @@ import {
   decodeLogCursor,
   explainPlacement,
   findRun,
-  invalidCursor,
   presentValue,
   type RunServices,
   readRunLog,
   readValueAt,
   runLogLimits,
-  valueBytesMax,
+  unknownCursor,
 } from "@astraflow/services";
 import type { RestCall, RouteHandlers } from "../requests/rest-call.ts";
 
@@ -20,8 +19,8 @@ export function runDetailHandlers(runs: RunServices) {
   return {
     async listRunNodes(call) {
       const { status, hostNodeId, middleware } = call.query;
-      const chainIndex = call.wholeNumber("chainIndex");
-      const at = call.wholeNumber("at");
+      const chainIndex = call.number("chainIndex");
+      const at = call.number("at");
       const page = { limit: call.readPageLimit(), cursor: readTaskCursor(call), at };
       const { nodes, next, asOf } = await runReader.listNodes(call.tenant, call.param("runId"), page);
       const shown = nodes.filter(
@@ -36,9 +35,9 @@ export function runDetailHandlers(runs: RunServices) {
 
     async getRunNode(call) {
       const { path } = call.query;
-      const at = call.wholeNumber("at");
-      const offset = call.wholeNumber("offset");
-      const length = call.wholeNumber("length", valueBytesMax);
+      const at = call.number("at");
+      const offset = call.number("offset");
+      const length = call.number("length");
       const { task, node, asOf } = await runReader.readNode(call.tenant, call.param("runId"), call.param("nodeId"), at);
       const params = task?.params ?? null;
       const parameters = params === null ? undefined : (JSON.parse(params) as JsonValue);
@@ -60,8 +59,8 @@ export function runDetailHandlers(runs: RunServices) {
       const log = await readRunLog(reader, detail, {
         ...omitUndefined({ node, channel, words: words || undefined }),
         cursor: decodeLogCursor(call.query["cursor"]),
-        from: call.wholeNumber("from") ?? 0,
-        limit: call.wholeNumber("limit", runLogLimits.linesMax) ?? runLogLimits.linesDefault,
+        from: call.number("from") ?? 0,
+        limit: call.number("limit") ?? runLogLimits.linesDefault,
       });
       if (call.header("accept")?.includes("text/plain") === true)
         return {
@@ -85,5 +84,5 @@ export function runDetailHandlers(runs: RunServices) {
 function readTaskCursor(call: RestCall): string | undefined {
   const { cursor } = call.query;
   if (cursor === undefined || cursor.startsWith(`${call.param("runId")}.`)) return cursor;
-  throw invalidCursor();
+  throw unknownCursor();
 }

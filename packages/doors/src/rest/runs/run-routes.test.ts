@@ -335,10 +335,21 @@ describe("the API of runs", () => {
     for (const path of ["runs", "runs/r3/nodes", "runs/r3/artifacts"])
       for (const cursor of ["garbage", "r3", nextCursor])
         expect((await get(`/api/v1/${path}?cursor=${cursor}`)).body).toMatchObject({
-          error: "E.REQUEST.INVALID",
+          error: "E.CURSOR.UNKNOWN",
           details: { path: "query.cursor" },
         });
-    expect((await get("/api/v1/workers?cursor=w-1")).status).toBe(400);
+    expect((await get("/api/v1/workers?cursor=w-1")).status).toBe(404);
+    for (const path of [
+      "runs?cursor=r.3",
+      "runs?cursor=",
+      "workers?cursor=%2B",
+      "runs/r3/events?cursor=garbage",
+      "audit?cursor=r3",
+    ])
+      expect((await get(`/api/v1/${path}`)).body).toMatchObject({
+        error: "E.REQUEST.INVALID",
+        details: { path: "query.cursor" },
+      });
   });
 
   it("[A10] the drain and undrain routes drain and undrain a worker of the caller's tenant by its instance id", async () => {

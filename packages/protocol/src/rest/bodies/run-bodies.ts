@@ -17,7 +17,8 @@ export const ErrorSchema = t.object({
 });
 export type ErrorBody = Static<typeof ErrorSchema>;
 
-export const RunStatusSchema = t.oneOf(["queued", "running", "succeeded", "failed", "cancelled"]);
+export const runStatuses = ["queued", "running", "succeeded", "failed", "cancelled"] as const;
+export const RunStatusSchema = t.oneOf(runStatuses);
 export type RunStatus = Static<typeof RunStatusSchema>;
 /** A node may also be skipped. */
 export const NodeStatusSchema = t.oneOf(["queued", "running", "succeeded", "failed", "cancelled", "skipped"]);

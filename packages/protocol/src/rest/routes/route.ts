@@ -4,6 +4,7 @@ import type { TSchema } from "typebox";
 import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
+import { resourceLimits } from "../bodies/resource-bodies.ts";
 import { userRoles } from "../bodies/user-bodies.ts";
 
 export interface Route {
@@ -43,6 +44,8 @@ export interface QueryParameter {
   readonly schema: TSchema;
   readonly default?: string | number | boolean;
   readonly description?: string;
+  /** What its value must be, in words, for refusals; absent: what the schema says. */
+  readonly rule?: string;
 }
 
 /** Every parameter that a path may have. */
@@ -53,7 +56,7 @@ const pathParameters = {
   nodeId: t.id("Id of the node; if the node runs more than once, the id or slot of a task."),
   packageId: t.id("Id of the workflow package."),
   packageName: t.id(),
-  partNumber: t.integer(0),
+  partNumber: t.between(0, resourceLimits.partsMax - 1),
   resourceId: t.id(),
   role: t.oneOf(userRoles),
   runId: t.id(),
@@ -77,6 +80,9 @@ type ParametersOf<P extends string> = Pick<PathParameters, ParameterNames<P> & k
 type RouteRow<P extends string, D> = Omit<Route, keyof D | "params"> & D & { readonly params: ParametersOf<P> };
 type RouteDetails = Partial<Omit<Route, "method" | "path" | "params" | "grant" | "isOpen">> & Pick<Route, "summary">;
 
+/** Parameters of a query that name a place in a list or in the log, which need not be there. */
+const positionParameters: readonly string[] = ["cursor", "at", "after"];
+
 /**
  * One row of the table. `access` is a permission, any `token`, or `open` to everybody. Unless the row says otherwise its status is 200
  * and its faults are those of any reading or changing route.
@@ -90,7 +96,7 @@ export function route<P extends string, const D extends RouteDetails>(
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as keyof PathParameters);
   const lookupFaults = names.length === 0 ? readFaults : ([...readFaults, "E.NOT_FOUND"] as const);
   const isRepeatable = method === "POST" && access !== "open" && access !== "read";
-  const row: Route = {
+  const row = withPositionFault({
     method,
     path,
     status: 200,
@@ -99,14 +105,64 @@ export function route<P extends string, const D extends RouteDetails>(
     ...(isRepeatable && { headers: idempotencyKeyHeader }),
     ...(access === "open" ? { isOpen: true } : access !== "token" && { grant: access }),
     ...details,
-  };
+  });
   return row as Route & RouteRow<P, D>;
+}
+
+function withPositionFault(row: Route): Route {
+  const isPositioned =
+    row.response !== undefined && Object.keys(row.query ?? {}).some((name) => positionParameters.includes(name));
+  return isPositioned ? { ...row, faults: [...row.faults, "E.CURSOR.UNKNOWN"] } : row;
 }
 
 export const pagingQuery = {
   limit: { schema: t.between(1, limits.pageItemsMax), default: limits.pageItemsDefault },
-  cursor: { schema: t.string({ maxLength: 1_024 }), description: "nextCursor of the previous page." },
+  cursor: cursorQuery({ pattern: "^[A-Za-z0-9_-]+$" }),
 } as const satisfies Record<string, QueryParameter>;
+/** Of lists whose cursors are positions of the log. */
+export const positionPagingQuery = { ...pagingQuery, cursor: cursorQuery({ pattern: "^[0-9]{1,15}$" }) };
+/** Of lists of a run, whose cursors are ids of its tasks. */
+export const taskPagingQuery = { ...pagingQuery, cursor: cursorQuery({ pattern: "^[^\\u0000-\\u001f\\u007f]+$" }) };
+export const logCursorQuery = cursorQuery({ pattern: "^[0-9]{1,12}[.][0-9]{1,12}:[^\\u0000-\\u001f\\u007f]+$" });
+
+function cursorQuery(format: { readonly pattern: string }) {
+  const rule = "must be the nextCursor of a page before";
+  const schema = t.string({ ...format, maxLength: limits.idCharsMax });
+  return { schema, rule, description: "nextCursor of the previous page." } as const;
+}
+
+const pathRoot = "(parameters|results)";
+/** Names that would reach the prototype of an object are no steps. */
+const pathStepWithout = (signs: string) =>
+  `(?!(__proto__|constructor|prototype)([${signs}]|$))[^${signs}\\u0000-\\u001f\\u007f]+`;
+/** Where a value is inside a node. */
+export const valuePathQuery = {
+  schema: t.string({
+    maxLength: limits.idCharsMax,
+    pattern: `^(/${pathRoot}(/${pathStepWithout("/")})*|${pathRoot}([.]${pathStepWithout("./\\[\\]")}|\\[[0-9]{1,9}\\])*)$`,
+  }),
+  rule: "must begin with parameters or results and go on as in results.page.url or /results/page/url",
+  description: "Under results or parameters, dotted or a JSON pointer.",
+} as const;
+
+/** Words to search for. */
+export const searchQuery = (description: string) => ({ schema: t.line(limits.idCharsMax), description });
+
+const datePattern = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])";
+const minutesPattern = "([01][0-9]|2[0-3]):[0-5][0-9]";
+const clockPattern = `${minutesPattern}(:[0-5][0-9]([.][0-9]{1,9})?)?`;
+const zonePattern = `([zZ]|[+-]${minutesPattern})`;
+/** A date, or a time of a day, with its zone or in that of the scheduler. */
+export const timeQuery = (description: string) => ({
+  schema: t.string({ maxLength: 64, pattern: `^${datePattern}([T ]${clockPattern}${zonePattern}?)?$` }),
+  rule: "must be a date or a time such as 2026-01-31T12:00:00Z",
+  description,
+});
+/** With a zone: the same text must mean the same instant for every reader. */
+export const instantQuery = (description: string) => ({
+  ...timeQuery(description),
+  schema: t.string({ maxLength: 64, pattern: `^${datePattern}T${clockPattern}${zonePattern}$` }),
+});
 /** Of lists that dashboards of the field ask for once, because there they have no pages. */
 export const fullPageQuery = {
   ...pagingQuery,
@@ -123,10 +179,14 @@ const idempotencyKeyHeader = {
   ),
 };
 
+const entityTag = '(W/)?"[!#-~]{0,64}"';
 /** Only if the resource is still as the caller read it. */
 export const ifMatchHeaderOf = (subject: "draft" | "view") => ({
   "If-Match": t.optional(
-    t.string({ maxLength: 256, description: `ETag that was read; refused if the ${subject} has changed since.` }),
+    t.string({
+      pattern: `^([*]|${entityTag}( ?, ?${entityTag}){0,9})$`,
+      description: `ETag that was read, or up to ten; refused if the ${subject} has changed since. With * any will do.`,
+    }),
   ),
 });
 

@@ -1,11 +1,25 @@
 // The routes about runs: to start, read and steer them (skip, retry, replay, rebind, bulk), dead letters, why a node waits, queues.
 
+import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/run-bodies.ts";
 import * as operations from "../bodies/run-operation-bodies.ts";
 import * as parts from "../bodies/run-part-bodies.ts";
-import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
+import {
+  logCursorQuery,
+  pagingQuery,
+  positionPagingQuery,
+  type Route,
+  readFaults,
+  route,
+  searchQuery,
+  taskPagingQuery,
+  timeQuery,
+  valuePathQuery,
+  writeFaults,
+} from "./route.ts";
 
+const runStatusPattern = bodies.runStatuses.join("|");
 const atQuery = {
   schema: t.integer(0),
   description: "As it was after this position of the tenant's log; of nodes that had not ended then without results.",
@@ -44,16 +58,20 @@ export const runRoutes = {
     summary: "Runs, newest first, without their nodes.",
     query: {
       ...pagingQuery,
-      status: { schema: t.id(), description: "queued, running, succeeded, failed, cancelled; several with commas between them." },
+      status: {
+        schema: t.string({ maxLength: limits.idCharsMax, pattern: `^(${runStatusPattern})(,(${runStatusPattern}))*$` }),
+        rule: `must be one or more of ${bodies.runStatuses.join(", ")}, with commas between them`,
+        description: `${bodies.runStatuses.join(", ")}; several with commas between them.`,
+      },
       clientId: { schema: t.id() },
       workflowId: { schema: t.id() },
       worker: {
         schema: t.id(),
         description: "Name or instance id: runs of which it has a task, or was the last to have one. Pages may come short.",
       },
-      since: { schema: t.instant(), description: "Created at or after." },
-      until: { schema: t.instant(), description: "Created before." },
-      q: { schema: t.text(), description: "Words, or their beginnings, of its name, labels, client, id or error." },
+      since: timeQuery("Created at or after."),
+      until: timeQuery("Created before."),
+      q: searchQuery("Words, or their beginnings, of its name, labels, client, id or error."),
     },
     response: bodies.RunListSchema,
   }),
@@ -76,7 +94,7 @@ export const runRoutes = {
   }),
   listRunEvents: route("GET", "/api/v1/runs/{runId}/events", "view", {
     summary: "The facts of a run, oldest first; ask again with nextCursor to follow it.",
-    query: pagingQuery,
+    query: positionPagingQuery,
     response: bodies.RunEventListSchema,
     faults: [...readFaults, "E.NOT_FOUND", "E.CURSOR.EXPIRED"],
   }),
@@ -84,7 +102,7 @@ export const runRoutes = {
     summary:
       "Nodes of a run that were reached, those inside containers and chains too, page by page. A page with filters may be short, or empty, although more follows.",
     query: {
-      ...pagingQuery,
+      ...taskPagingQuery,
       at: atQuery,
       status: { schema: bodies.NodeStatusSchema },
       hostNodeId: { schema: t.id(), description: "Only middlewares of this host." },
@@ -97,7 +115,7 @@ export const runRoutes = {
   getRunNode: route("GET", "/api/v1/runs/{runId}/nodes/{nodeId}", "view", {
     summary: "One node of a run with its parameters; with a path, the value there, whole or a stretch of it.",
     query: {
-      path: { schema: t.text(), description: "Under results or parameters, dotted or a JSON pointer." },
+      path: valuePathQuery,
       offset: {
         schema: t.integer(0),
         default: 0,
@@ -115,9 +133,9 @@ export const runRoutes = {
       node: { schema: t.id(), description: "Node id, or task id where a node runs more than once." },
       channel: { schema: t.name() },
       from: { schema: t.integer(0), default: 0, description: "First line within each attempt." },
-      q: { schema: t.text(), description: "Only lines that contain this text." },
+      q: searchQuery("Only lines that contain this text."),
       limit: { schema: t.between(1, 1_000), default: 200 },
-      cursor: pagingQuery.cursor,
+      cursor: logCursorQuery,
     },
     response: parts.RunLogSchema,
   }),
@@ -128,7 +146,10 @@ export const runRoutes = {
   listRunArtifacts: route("GET", "/api/v1/runs/{runId}/artifacts", "view", {
     summary:
       "What the nodes of a run left with their workers and are still available, page by page; what one node left is on one page.",
-    query: { ...pagingQuery, all: { schema: t.boolean(), default: false, description: "Also what has expired or was removed." } },
+    query: {
+      ...taskPagingQuery,
+      all: { schema: t.boolean(), default: false, description: "Also what has expired or was removed." },
+    },
     response: parts.RunArtifactListSchema,
   }),
   getRunLedger: route("GET", "/api/v1/runs/{runId}/ledger", "view", {
@@ -184,7 +205,7 @@ export const runRoutes = {
     query: {
       ...pagingQuery,
       status: { schema: t.oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
-      q: { schema: t.text(), description: "Words of the workflow, node, code or message." },
+      q: searchQuery("Words of the workflow, node, code or message."),
       runId: { schema: t.id() },
     },
     response: operations.DeadLetterListSchema,

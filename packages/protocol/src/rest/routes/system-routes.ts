@@ -1,5 +1,6 @@
 // The routes about the scheduler as a whole: its stream of events, its own health, metrics and documentation.
 
+import { limits } from "../../json/limits.ts";
 import * as t from "../../schema/field-types.ts";
 import { HealthSchema } from "../bodies/run-bodies.ts";
 import { authFaults, type Route, readFaults, route } from "./route.ts";
@@ -24,7 +25,7 @@ export const eventRoutes = {
       middleware: { schema: t.id(), description: "Only hosts that have this middleware in their chain." },
       workerName: { schema: t.name() },
       topics: {
-        schema: t.string({ maxLength: 1_024 }),
+        schema: t.line(limits.idCharsMax),
         description:
           "Types or prefixes of types, separated by commas: run, node, node.result, worker.heartbeat. Default: all except wire.",
       },

@@ -6,22 +6,24 @@ import * as bodies from "../bodies/user-bodies.ts";
 import {
   changeFaults,
   ifMatchHeaderOf,
+  instantQuery,
   pagingQuery,
+  positionPagingQuery,
   type QueryParameter,
-  type Route,
   readFaults,
+  type Route,
   route,
   writeFaults,
 } from "./route.ts";
 
 const auditQuery = {
-  ...pagingQuery,
+  ...positionPagingQuery,
   action: { schema: t.name(), description: "Exactly this action." },
   actorId: { schema: t.id() },
   targetType: { schema: t.name() },
   targetId: { schema: t.id() },
   runId: { schema: t.id(), description: "What was done to this run and its tasks." },
-  since: { schema: t.instant(), description: "Nothing older than this." },
+  since: instantQuery("Nothing older than this."),
 } as const satisfies Record<string, QueryParameter>;
 const audit = {
   summary:

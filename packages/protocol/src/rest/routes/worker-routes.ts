@@ -17,7 +17,7 @@ export const workerRoutes = {
       packageName: { schema: t.name() },
       packageVersion: { schema: t.name() },
       packageStatus: { schema: t.name() },
-      maxHeartbeatAgeSeconds: { schema: t.number({ minimum: 0 }) },
+      maxHeartbeatAgeSeconds: { schema: t.number({ minimum: 0, maximum: 1_000_000_000 }) },
       maxInflight: { schema: t.integer(0) },
       maxLatencyMs: { schema: t.integer(0) },
     },

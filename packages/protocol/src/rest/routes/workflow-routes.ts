@@ -11,6 +11,7 @@ import {
   type Route,
   readFaults,
   route,
+  searchQuery,
   writeFaults,
 } from "./route.ts";
 
@@ -23,7 +24,7 @@ export const workflowRoutes = {
       "The caller's workflows, for an administrator all of them, changed last first. A page may be short where they are large.",
     query: {
       ...pagingQuery,
-      search: { schema: t.string({ maxLength: 256 }), description: "Words of name, description, tags, owner and id." },
+      search: { schema: t.name(), description: "Words of name, description, tags, owner and id." },
     },
     response: bodies.WorkflowListSchema,
   }),
@@ -129,7 +130,7 @@ export const workflowRoutes = {
       ...pagingQuery,
       owner: { schema: t.id(), description: "A user's id, or me." },
       visibility: { schema: t.oneOf(bodies.visibilities) },
-      search: { schema: t.string({ maxLength: 256 }), description: "Words of name, slug, summary, tags and owner." },
+      search: { schema: t.name(), description: "Words of name, slug, summary, tags and owner." },
     },
     response: bodies.WorkflowPackageListSchema,
   }),
@@ -168,7 +169,7 @@ export const workflowRoutes = {
     summary: "Node types with their versions, templates and the types of their ports.",
     query: {
       ...pagingQuery,
-      q: { schema: t.string({ maxLength: 1_024 }), description: "Words that must all be found; empty or * for all." },
+      q: searchQuery("Words that must all be found; empty or * for all."),
       package: { schema: t.id() },
     },
     response: CatalogNodeListSchema,
