@@ -84,7 +84,9 @@ export class ResourceUploads {
   ): Promise<{ upload: UploadRecord; receivedBytes: number }> {
     const { record: upload } = await this.find(caller, id);
     if (part >= partCountOf(upload))
-      throw fault("E.REQUEST.INVALID", `the upload has the parts 0 to ${partCountOf(upload) - 1}`, { path: "params.partNumber" });
+      throw fault("E.NOT_FOUND", `upload ${upload.id} has no part ${part}: it has the parts 0 to ${partCountOf(upload) - 1}`, {
+        path: "params.partNumber",
+      });
     const receivedBytes = sizeOfPart(upload, part);
     if (!needsPart(upload, part)) return { upload, receivedBytes };
     const blobKey = { tenant: caller.identity.tenant, name: `${upload.id}.${part}` };
@@ -135,9 +137,7 @@ export class ResourceUploads {
     const { nextPart, totalParts, uploadedBytes } = presentUpload(upload);
     const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
     if (nextPart < totalParts)
-      throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${sizeBytes} bytes are here`, {
-        nextPart,
-      });
+      throw fault("E.CONFLICT", `part ${nextPart} is missing: ${uploadedBytes} of ${sizeBytes} bytes are here`, { nextPart });
     const { tenant } = caller.identity;
     const blobs = this.#repository.blobStoreOf(provider);
     async function* joined(): AsyncGenerator<Uint8Array> {

@@ -189,7 +189,7 @@ export class WorkerCommands {
     const versions = items.map(({ id }) => id.slice(id.lastIndexOf("/") + 1)).sort(compareVersions);
     const version = versions.at(-1);
     if (version !== undefined) return { ...command, version };
-    throw fault("E.REQUEST.INVALID", `no version of ${command.name} is known; set body.version`, { path: "body.version" });
+    throw fault("E.NOT_FOUND", `no version of ${command.name} is known; set body.version`, { path: "body.version" });
   }
 
   /** False: it was carried out before with this key. */
@@ -219,7 +219,7 @@ export class WorkerCommands {
     const successor = await auditRefusal(engineClient, caller, audit, () => {
       const found = workers.find(({ id }) => workerQueueOf(id) === queue);
       if (found !== undefined) return found;
-      throw fault("E.REQUEST.INVALID", "body.queue is not the queue of a worker here; the list of workers shows their queues", {
+      throw fault("E.NOT_FOUND", "body.queue is not the queue of a worker here; the list of workers shows their queues", {
         path: "body.queue",
       });
     });

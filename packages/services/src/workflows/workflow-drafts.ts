@@ -216,8 +216,8 @@ function rebaseEdits(document: WorkflowDocument, base: number, mine: readonly Wo
 function changesSince(document: WorkflowDocument, base: number, mine: readonly WorkflowEdit[]): readonly DraftRevision[] {
   const { id, revision: head, recent } = document;
   if (base > head) {
-    const why = `body.base is ${base}, and workflow ${id} is only at revision ${head}`;
-    throw fault("E.REQUEST.INVALID", why, { path: "body.base", head });
+    const why = `workflow ${id} has no revision ${base} yet: it is at revision ${head}`;
+    throw fault("E.NOT_FOUND", why, { path: "body.base", head });
   }
   const between = recent.filter((change) => change.revision > base);
   const isKnown = between.length === head - base && between.every((change) => change.edits !== null);

@@ -152,7 +152,7 @@ describe("an upload in parts", () => {
     await put(fixture, id, 0);
     await put(fixture, id, 2);
     const early = await fixture.callRoute("completeUpload", at(id));
-    expect([early.status, early.body["message"]]).toEqual([400, "part 1 is missing: 13 of 23 bytes are here"]);
+    expect([early.status, early.body["message"]]).toEqual([409, "part 1 is missing: 13 of 23 bytes are here"]);
     await put(fixture, id, 1);
 
     const [one, two] = await Promise.all([
@@ -314,8 +314,8 @@ describe("wrong input about resources and uploads", () => {
     const id = await begin(fixture);
 
     expect((await put(fixture, id, 3, "x")).body).toMatchObject({
-      error: "E.REQUEST.INVALID",
-      message: "the upload has the parts 0 to 2",
+      error: "E.NOT_FOUND",
+      message: `upload ${id} has no part 3: it has the parts 0 to 2`,
     });
     const params = { uploadId: id, partNumber: "0" };
     const text = await fixture.callRoute("putUploadPart", {

@@ -174,7 +174,7 @@ describe("commands to workers", () => {
       { type: "pkg.uninstall", name: "demo", version: null },
     ]);
     const unknown = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "other", url }));
-    expect(unknown.body).toMatchObject({ error: "E.REQUEST.INVALID", details: { path: "body.version" } });
+    expect(unknown.body).toMatchObject({ error: "E.NOT_FOUND", details: { path: "body.version" } });
   });
 
   it("[A402] an install command without a URL is refused with a sentence that asks for one, and reaches no worker", async () => {
@@ -243,7 +243,7 @@ describe("commands to workers", () => {
 
       const { status, body } = await fixture.callRoute("commandWorker", order({ type: "rebind", queue }));
 
-      expect([status, body["error"], body["details"]]).toEqual([400, "E.REQUEST.INVALID", { path: "body.queue" }]);
+      expect([status, body["error"], body["details"]]).toEqual([404, "E.NOT_FOUND", { path: "body.queue" }]);
       expect(fixture.docs.docs.size).toBe(0);
       const words = { by: "ann", target: "w-1", targetType: "worker", queue };
       expect(fixture.docs.log.map(({ type, data }) => [type, data])).toMatchObject([["audit.worker.rebind", words]]);

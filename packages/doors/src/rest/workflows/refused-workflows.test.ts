@@ -162,7 +162,7 @@ describe("wrong requests about workflows", () => {
     ["editDraft", { body: { base: 1 } }, 400, invalid],
     ["editDraft", { body: { base: "1", edits: edit.edits } }, 400, invalid],
     ["editDraft", { body: { base: 0, edits: edit.edits } }, 400, invalid],
-    ["editDraft", { body: { base: 5, edits: edit.edits } }, 400, invalid],
+    ["editDraft", { body: { base: 5, edits: edit.edits } }, 404, "E.NOT_FOUND"],
     ["editDraft", { body: { base: 1, edits: [] } }, 400, invalid],
     ["editDraft", { body: { base: 1, edits: ["rename"] } }, 400, invalid],
     ["editDraft", { body: { base: 1, edits: [{ op: "nonsense" }] } }, 400, invalid],

@@ -106,7 +106,7 @@ describe("drafts", () => {
   });
 
   it("[A39] a draft refuses edits of a revision ahead of it, or of one too old to be compared", async () => {
-    expect(await patch(2, [rename("x")])).toMatchObject({ status: 400, body: { details: { path: "body.base", head: 1 } } });
+    expect(await patch(2, [rename("x")])).toMatchObject({ status: 404, body: { details: { path: "body.base", head: 1 } } });
     for (let base = 1; base <= 201; base += 1) await patch(base, [rename(`n${base}`)]);
 
     expect(await patch(1, [label(first, "late")])).toMatchObject({

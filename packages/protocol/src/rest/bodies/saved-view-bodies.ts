@@ -2,6 +2,7 @@
 
 import type { Static } from "typebox";
 import { Fault, fault } from "../../faults/fault.ts";
+import type { FaultCode } from "../../faults/fault-codes.ts";
 import { limits } from "../../json/limits.ts";
 import { exceedsBytes } from "../../json/read-json.ts";
 import * as t from "../../schema/field-types.ts";
@@ -60,10 +61,11 @@ export function readViewRequest(value: unknown): ViewRequest | Fault {
   const body = readViewBody(value);
   if (body instanceof Fault) return body;
   const { queryKeysMax, queryBytesMax } = viewLimits;
-  const tooMuch = (expected: string): Fault =>
-    fault("E.REQUEST.INVALID", `body.query ${expected}`, { path: "body.query", expected });
+  const refuseQuery = (code: FaultCode, expected: string): Fault =>
+    fault(code, `body.query ${expected}`, { path: "body.query", expected });
   if (typeof body.query === "object" && Object.keys(body.query).length > queryKeysMax)
-    return tooMuch(`must have at most ${queryKeysMax} names`);
-  if (exceedsBytes(JSON.stringify(body.query), queryBytesMax)) return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
+    return refuseQuery("E.REQUEST.INVALID", `must have at most ${queryKeysMax} names`);
+  if (exceedsBytes(JSON.stringify(body.query), queryBytesMax))
+    return refuseQuery("E.REQUEST.TOO_LARGE", `must have at most ${queryBytesMax} bytes as JSON`);
   return body;
 }
