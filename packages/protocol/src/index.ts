@@ -131,6 +131,7 @@ export {
   type RunStartRequest,
   type RunStatus,
   readRunStartRequest,
+  runLabelLimits,
   type StartedRunRef,
 } from "./rest/bodies/run-bodies.ts";
 export {

@@ -14,11 +14,14 @@ import * as viewBodies from "../rest/bodies/saved-view-bodies.ts";
 import * as userBodies from "../rest/bodies/user-bodies.ts";
 import * as workerBodies from "../rest/bodies/worker-bodies.ts";
 import * as enrolmentBodies from "../rest/bodies/worker-enrolment-bodies.ts";
+import * as workflowEditBodies from "../rest/bodies/workflow-edit-bodies.ts";
 import * as workflowBodies from "../rest/bodies/workflow-bodies.ts";
-import { type Route, routes } from "../rest/routes/route-table.ts";
+import { type Route, type RouteName, routes } from "../rest/routes/route-table.ts";
 import { type JsonSchemaObject, toJsonSchema } from "../schema/json-schema.ts";
 import { closeSchemaNode } from "../schema/schema-reader.ts";
 import type { SchemaNode } from "../schema/schema-violations.ts";
+import { parameterExampleOf, requestExamples, responseExamples, textExamples } from "./operation-examples.ts";
+import { operationLinks } from "./operation-links.ts";
 
 /** Every exported `…Schema` of these modules is published under its name without `Schema`. */
 const bodyModules: readonly object[] = [
@@ -30,6 +33,7 @@ const bodyModules: readonly object[] = [
   resourceBodies,
   enrolmentBodies,
   workflowBodies,
+  workflowEditBodies,
   catalogBodies,
   viewBodies,
 ];
@@ -80,7 +84,7 @@ export function buildOpenapiDocument(): OpenapiDocument {
   const named = collectNamedSchemas();
   const refs = { root: "#/components/schemas/", named };
   const paths: OpenapiDocument["paths"] = {};
-  for (const [operationId, route] of Object.entries(routes) as [string, Route][]) {
+  for (const [operationId, route] of Object.entries(routes) as [RouteName, Route][]) {
     const path = (paths[route.path] ??= {});
     path[route.method.toLowerCase()] = buildOperation(operationId, route, (schema) => toJsonSchema(schema, refs));
   }
@@ -97,7 +101,9 @@ export function buildOpenapiDocument(): OpenapiDocument {
       title: "AstraFlow scheduler",
       version: "1.0.0",
       description:
-        "Start, follow and cancel runs; look after workers. Every error has the body Error, whose code is one of docs/faults.md.",
+        "Start, follow and cancel runs; look after workers. Every error has the body Error, whose code is one of docs/faults.md. " +
+        "In JSON bodies no key is __proto__ or has a NUL or an unpaired surrogate in it, and none comes twice in an object; " +
+        "an optional field that is null counts as left out.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
@@ -108,12 +114,18 @@ export function buildOpenapiDocument(): OpenapiDocument {
 }
 
 function buildOperation(
-  operationId: string,
+  operationId: RouteName,
   route: Route,
   toSchema: (schema: TSchema) => JsonSchemaObject,
 ): Record<string, unknown> {
   const parametersIn = (place: "path" | "header", schemas: Route["headers"] = {}) =>
-    Object.entries(schemas).map(([name, schema]) => ({ name, in: place, required: place === "path", schema: toSchema(schema) }));
+    Object.entries(schemas).map(([name, schema]) => ({
+      name,
+      in: place,
+      required: place === "path",
+      schema: toSchema(schema),
+      ...exampleField(parameterExampleOf(operationId, name)),
+    }));
   const parameters = [
     ...parametersIn("path", route.params),
     ...Object.entries(route.query ?? {}).map(([name, query]) => ({
@@ -122,6 +134,7 @@ function buildOperation(
       required: false,
       ...(query.description && { description: query.description }),
       schema: query.default === undefined ? toSchema(query.schema) : { ...toSchema(query.schema), default: query.default },
+      ...exampleField(parameterExampleOf(operationId, name)),
     })),
     ...parametersIn("header", route.headers),
   ];
@@ -129,43 +142,68 @@ function buildOperation(
     route.status === 204
       ? undefined
       : route.response
-        ? { "application/json": { schema: toSchema(route.response) } }
-        : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
+        ? { "application/json": { schema: toSchema(route.response), ...exampleField(responseExamples[operationId]) } }
+        : {
+            [route.media ?? "application/octet-stream"]: {
+              schema: { type: "string" },
+              ...exampleField(textExamples[operationId]),
+            },
+          };
+  const example = exampleField(requestExamples[operationId]);
+  const links = buildLinks(operationId);
   return {
     operationId,
     summary: route.summary,
     ...(route.isOpen && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
     ...(route.request && {
-      requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: toSchema(route.request) } } },
+      requestBody: {
+        required: !route.isBodyOptional,
+        content: { "application/json": { schema: toSchema(route.request), ...example } },
+      },
     }),
-    ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileUploadSchema } } } }),
+    ...(route.takes &&
+      route.form && {
+        requestBody: { required: true, content: { [route.takes]: { schema: toSchema(route.form), ...example } } },
+      }),
     responses: {
-      [String(route.status)]: { description: "Success.", ...(content && { content }) },
+      [String(route.status)]: { description: "Success.", ...(content && { content }), ...(links && { links }) },
       ...buildOtherResponses(route, toSchema),
       ...buildErrorResponses([...route.faults, ...unreadableFaults], toSchema),
     },
   };
 }
 
-/** A form whose part `file` is the file. */
-const fileUploadSchema = {
-  type: "object",
-  required: ["file"],
-  properties: { file: { type: "string", format: "binary" } },
-} as const;
+const exampleField = (example: unknown) => (example === undefined ? {} : { example });
+
+function buildLinks(operationId: RouteName): Record<string, unknown> | undefined {
+  const links = operationLinks[operationId];
+  return (
+    links &&
+    Object.fromEntries(Object.entries(links).map(([target, parameters]) => [target, { operationId: target, parameters }]))
+  );
+}
 
 /** Of requests that are given up before their route is known; every route has them. */
 const unreadableFaults = ["E.REQUEST.TIMEOUT", "E.REQUEST.HEAD_TOO_LARGE"] as const;
 
-function buildOtherResponses({ also = {} }: Route, toSchema: (schema: TSchema) => JsonSchemaObject): Record<string, unknown> {
+/** Of a route whose answer is a file, a stretch of it; else what has not changed is not sent again. */
+const emptyOrPartialResponse = (status: number, media = "") =>
+  status === 206
+    ? { description: "The stretch that Range names.", content: { [media]: { schema: { type: "string" } } } }
+    : { description: "Nothing has changed." };
+
+function buildOtherResponses(
+  { also = {}, media, request }: Route,
+  toSchema: (schema: TSchema) => JsonSchemaObject,
+): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(also).map(([status, schema]) => [
       status,
       schema === null
-        ? { description: "Nothing has changed." }
+        ? emptyOrPartialResponse(Number(status), media)
         : {
-            description: "Dry run: the plan; nothing was changed.",
+            description: request === undefined ? "It was there already." : "Dry run: the plan; nothing was changed.",
             content: { "application/json": { schema: toSchema(schema) } },
           },
     ]),

@@ -21,6 +21,12 @@ export const {
   Unsafe: unsafe,
 } = Type;
 
+/**
+ * An option of any schema: keywords that the published document has besides those that readers check. For rules between fields, and for
+ * limits, which code behind the reader checks and refuses in a better sentence than a schema could.
+ */
+export const published = (keywords: Readonly<Record<string, unknown>>) => ({ published: keywords });
+
 /** An identifier. It ends up in columns, keys and log lines, so its length is bounded and it has no control characters. */
 export const id = (description?: string) =>
   Type.String({
@@ -68,12 +74,12 @@ export const oneOf = <const W extends readonly string[]>(values: W, description?
   Type.Unsafe<W[number]>({ type: "string", enum: [...values], ...(description && { description }) });
 
 /** An object whose keys are data. Written with additionalProperties because a pattern such as `.*` would skip keys with line ends. */
-export const map = <S extends TSchema>(values: S): TUnsafe<Record<string, Static<S>>> =>
-  Type.Unsafe<Record<string, Static<S>>>({ type: "object", additionalProperties: values });
+export const map = <S extends TSchema>(values: S, options: object = {}): TUnsafe<Record<string, Static<S>>> =>
+  Type.Unsafe<Record<string, Static<S>>>({ type: "object", additionalProperties: values, ...options });
 
 /** An object that is passed through unread. */
-export const openObject = (description?: string): TUnsafe<JsonObject> =>
-  Type.Unsafe<JsonObject>({ type: "object", ...(description && { description }) });
+export const openObject = (description?: string, options: object = {}): TUnsafe<JsonObject> =>
+  Type.Unsafe<JsonObject>({ type: "object", ...(description && { description }), ...options });
 
 export const anyJson = (description?: string): TUnsafe<JsonValue> => Type.Unsafe<JsonValue>(description ? { description } : {});
 

@@ -27,7 +27,7 @@ export function toJsonSchema(schema: TSchema, refs?: SchemaReferences): JsonSche
 function printSchemaNode(node: unknown, refs: SchemaReferences | undefined, recursive?: string): JsonSchemaObject {
   const plain: JsonSchemaObject = {};
   for (const [key, value] of Object.entries(node as Record<string, unknown>)) {
-    if (key === "$id") continue;
+    if (key === "$id" || key === "published") continue;
     if (key === "$ref") plain["$ref"] = refs ? refs.root + String(value) : value === recursive ? "#" : value;
     else if (key === "properties")
       plain[key] = Object.fromEntries(Object.entries(value as object).map(([name, child]) => [name, printChild(child)]));
@@ -35,7 +35,7 @@ function printSchemaNode(node: unknown, refs: SchemaReferences | undefined, recu
     else if (key === "anyOf" || key === "allOf") plain[key] = (value as unknown[]).map(printChild);
     else plain[key] = value;
   }
-  return plain;
+  return { ...plain, ...(node as { readonly published?: JsonSchemaObject }).published };
 
   function printChild(child: unknown): JsonSchemaObject {
     const name = refs?.named.get(child as TSchema);

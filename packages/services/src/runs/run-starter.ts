@@ -19,7 +19,15 @@ import {
   type StartPlan,
   type StartProblem,
 } from "@astraflow/graph";
-import { type Fault, fault, omitUndefined, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
+import {
+  type Fault,
+  fault,
+  omitUndefined,
+  type RunPlan,
+  type RunStartRequest,
+  runLabelLimits,
+  type Workflow,
+} from "@astraflow/protocol";
 import { idempotencyKeyFor, isNotFound, notFound } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { Caller } from "../identity/identity.ts";
@@ -62,9 +70,6 @@ export type StartedDefinition = StartedRun & ReturnType<typeof warningsField>;
 const defaultPriority = 5;
 /** Tasks of another run that are read for their results. */
 const reuseTasksMax = 20_000;
-
-/** Labels are shown with every run of a list, and searched. */
-const labelLimits = { countMax: 64, keyCharsMax: 128 } as const;
 
 export class RunStarter {
   readonly #workflows: WorkflowServices;
@@ -229,7 +234,7 @@ function requestOf(order: ResolvedRunStart, definition: CheckedDefinition): obje
 }
 
 function checkLabels(labels: Readonly<Record<string, string>>): void {
-  const { countMax, keyCharsMax } = labelLimits;
+  const { countMax, keyCharsMax } = runLabelLimits;
   const keys = Object.keys(labels);
   if (keys.length > countMax) throw invalidLabels(`body.labels may have ${countMax} labels, and has ${keys.length}`);
   const isInvalid = (key: string) => key === "" || key.length > keyCharsMax || /[\u0000-\u001f\u007f]/.test(key);

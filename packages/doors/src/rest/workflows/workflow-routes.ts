@@ -69,7 +69,10 @@ function storedWorkflowHandlers(workflows: WorkflowServices) {
       return { body: { items: items.map(presentWorkflow), ...page } };
     },
 
-    validateWorkflow: async (call) => ({ body: await validateWorkflow(workflows.catalogues, call.tenant, call.readJson()) }),
+    async validateWorkflow(call) {
+      const body = call.readBody(bodyReaderOf("validateWorkflow"));
+      return { body: await validateWorkflow(workflows.catalogues, call.tenant, body) };
+    },
 
     async saveWorkflow(call) {
       const body = call.readJson();

@@ -55,13 +55,19 @@ export const ResourceUploadInitRequestSchema = t.object({
 });
 export type ResourceUploadInit = Static<typeof ResourceUploadInitRequestSchema>;
 /** The fields of an upload form besides the file. */
-const ResourceFormSchema = t.object({
+const resourceFormFields = {
   provider: t.optional(provider()),
   visibility: t.optional(visibility()),
   sha256: t.optional(sha256()),
   mimeType: t.optional(mimeType()),
   filename: t.optional(filename()),
-});
+};
+const ResourceFormSchema = t.object(resourceFormFields);
+const filePart = () => t.unsafe<string>({ type: "string", format: "binary" });
+/** A form whose part `file` is the file, with its fields. */
+export const ResourceUploadFormSchema = t.object({ ...resourceFormFields, file: filePart() }, { additionalProperties: false });
+/** A form with nothing but a part of a file. */
+export const UploadPartFormSchema = t.object({ file: filePart() }, { additionalProperties: false });
 
 const uploadSessionFields = {
   uploadId: t.id(),
@@ -103,7 +109,15 @@ const grantRequestFields = {
   metadata: t.optional(t.openObject()),
 };
 const actions = () => t.array(t.oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
-export const ResourceGrantCreateRequestSchema = t.object({ ...grantRequestFields, actions: t.optional(actions()) });
+export const ResourceGrantCreateRequestSchema = t.object(
+  { ...grantRequestFields, actions: t.optional(actions()) },
+  t.published({
+    oneOf: [
+      { properties: { scope: { const: "workflow" } }, required: ["workflowId"] },
+      { properties: { scope: { const: "global" }, workflowId: false } },
+    ],
+  }),
+);
 export type ResourceGrantCreateRequest = Static<typeof ResourceGrantCreateRequestSchema>;
 const grantFields = {
   ...grantRequestFields,

@@ -24,11 +24,21 @@ export type RunStatus = Static<typeof RunStatusSchema>;
 export const NodeStatusSchema = t.oneOf(["queued", "running", "succeeded", "failed", "cancelled", "skipped"]);
 export type NodeStatus = Static<typeof NodeStatusSchema>;
 
+export const runLabelLimits = { countMax: 64, keyCharsMax: 128 } as const;
+const runLabels = () =>
+  t.map(
+    t.name(),
+    t.published({
+      maxProperties: runLabelLimits.countMax,
+      propertyNames: { minLength: 1, maxLength: runLabelLimits.keyCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" },
+    }),
+  );
+
 const runStartFields = {
   clientId: t.id("Session of the caller's event stream."),
   priority: t.optional(t.between(0, 9, "Lower is sooner; nodes may override it.")),
   timeoutMs: t.optional(t.integer(1)),
-  labels: t.optional(t.map(t.name())),
+  labels: t.optional(runLabels()),
   pins: t.optional(t.map(t.openObject("By node id: results to use for the node instead of running it."))),
   from: t.optional(t.id("Run this node and what follows it; what comes before must be pinned or reused.")),
   to: t.optional(t.id("Run this node and what it needs, nothing else.")),
@@ -36,14 +46,17 @@ const runStartFields = {
   dryRun: t.optional(t.boolean({ description: "Return the plan without starting anything." })),
   allowUnknown: t.optional(t.allowUnknownFlag()),
 };
-export const RunStartRequestSchema = t.object({
-  workflow: t.optional(WorkflowSchema),
-  workflowId: t.optional(t.id("A stored workflow, where no definition is sent.")),
-  version: t.optional(
-    t.union([t.integer(1), t.oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
-  ),
-  ...runStartFields,
-});
+export const RunStartRequestSchema = t.object(
+  {
+    workflow: t.optional(WorkflowSchema),
+    workflowId: t.optional(t.id("A stored workflow, where no definition is sent.")),
+    version: t.optional(
+      t.union([t.integer(1), t.oneOf(["draft", "latest"])], { description: "Of the stored workflow; latest by default." }),
+    ),
+    ...runStartFields,
+  },
+  t.published({ oneOf: [{ required: ["workflow"] }, { required: ["workflowId"] }] }),
+);
 export type RunStartRequest = Static<typeof RunStartRequestSchema>;
 
 export const RunPlanSchema = t.object({

@@ -106,27 +106,39 @@ export type DeadLetter = Static<typeof DeadLetterSchema>;
 export const DeadLetterListSchema = pageOf(DeadLetterSchema);
 
 const bulkActions = ["cancel", "retry", "replay", "dismiss"] as const;
-const BulkFilterSchema = t.object({
-  status: t.optional(t.list(RunStatusSchema, 5)),
-  workflowId: t.optional(t.id()),
-  clientId: t.optional(t.id()),
-  since: t.optional(t.instant()),
-  until: t.optional(t.instant()),
-  q: t.optional(t.text()),
-  runIds: t.optional(t.list(t.id(), 1_000)),
-});
+const BulkFilterSchema = t.object(
+  {
+    status: t.optional(t.list(RunStatusSchema, 5)),
+    workflowId: t.optional(t.id()),
+    clientId: t.optional(t.id()),
+    since: t.optional(t.instant()),
+    until: t.optional(t.instant()),
+    q: t.optional(t.text()),
+    runIds: t.optional(t.list(t.id(), 1_000)),
+  },
+  // An empty one would change every run.
+  t.published({ minProperties: 1 }),
+);
 export type BulkFilter = Static<typeof BulkFilterSchema>;
-export const BulkRequestSchema = t.object({
-  action: t.oneOf(
-    bulkActions,
-    "retry starts each run again, reusing what succeeded; replay can also use another version or start from a node; dismiss closes the dead letters of the runs.",
-  ),
-  filter: BulkFilterSchema,
-  from: t.optional(t.id("For replay: the node, in each run, that runs again with its successors.")),
-  version: workflowVersionChoice(),
-  reason: t.optional(t.text()),
-  dryRun: t.optional(t.boolean({ description: "Count, change nothing." })),
-});
+export const BulkRequestSchema = t.object(
+  {
+    action: t.oneOf(
+      bulkActions,
+      "retry starts each run again, reusing what succeeded; replay can also use another version or start from a node; dismiss closes the dead letters of the runs.",
+    ),
+    filter: BulkFilterSchema,
+    from: t.optional(t.id("For replay: the node, in each run, that runs again with its successors.")),
+    version: workflowVersionChoice(),
+    reason: t.optional(t.text()),
+    dryRun: t.optional(t.boolean({ description: "Count, change nothing." })),
+  },
+  t.published({
+    oneOf: [
+      { properties: { action: { const: "replay" } } },
+      { properties: { action: { enum: bulkActions.filter((action) => action !== "replay") }, from: false, version: false } },
+    ],
+  }),
+);
 export type BulkRequest = Static<typeof BulkRequestSchema>;
 export const BulkSchema = t.object({
   bulkId: t.id(),

@@ -22,8 +22,10 @@ export const viewLimits = {
 const singleLine = (minLength: number, maxLength: number) =>
   t.string({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const viewName = () => singleLine(1, limits.nameCharsMax);
+const viewQueryMap = () =>
+  t.map(t.string({ maxLength: viewLimits.queryBytesMax }), t.published({ maxProperties: viewLimits.queryKeysMax }));
 const viewQuery = () =>
-  t.union([singleLine(0, viewLimits.queryBytesMax), t.map(t.string({ maxLength: viewLimits.queryBytesMax }))], {
+  t.union([singleLine(0, viewLimits.queryBytesMax), viewQueryMap()], {
     description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
   });
 const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";

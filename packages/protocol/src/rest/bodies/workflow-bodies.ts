@@ -4,6 +4,7 @@ import type { Static, TSchema } from "typebox";
 import { WorkflowSchema } from "../../definitions/workflow.ts";
 import * as t from "../../schema/field-types.ts";
 import { asOfPosition, createBodyReader, pageAsOf } from "./body-parts.ts";
+import { WorkflowEditSchema } from "./workflow-edit-bodies.ts";
 
 /** Characters of a picture, as a data address or a link. */
 export const previewCharsMax = 1_048_576;
@@ -21,11 +22,16 @@ export const StoredWorkflowSchema = t.intersect([
   WorkflowSchema,
   t.object({ ...storedFields, asOf: t.optional(asOfPosition()) }),
 ]);
-/** A workflow sent to be saved or checked. */
+/** A workflow sent to be saved. */
 export const WorkflowSaveRequestSchema = t.intersect([
   WorkflowSchema,
   t.object({ allowUnknown: t.optional(t.allowUnknownFlag()) }),
 ]);
+/** A workflow sent to be checked. Nothing is asked of it: what it lacks is what the answer tells. */
+export const WorkflowCheckRequestSchema = t.openObject(
+  "A workflow as it would be saved; the answer lists what is wrong with it, missing and misspelt fields included.",
+  { properties: { allowUnknown: t.nullable(t.allowUnknownFlag()) }, additionalProperties: true },
+);
 export const WorkflowListSchema = pageAsOf(StoredWorkflowSchema);
 export const WorkflowProblemSchema = t.object({
   path: t.string({ description: "JSON pointer into the workflow." }),
@@ -53,13 +59,12 @@ export const WorkflowPreviewSchema = t.object({
   previewImage: t.optional(t.string({ maxLength: previewCharsMax })),
   asOf: t.optional(asOfPosition()),
 });
-/** Absent or null: no picture. */
-export const readWorkflowPreview = createBodyReader(
-  t.object({ previewImage: t.optional(t.nullable(t.string({ maxLength: previewCharsMax }))) }),
-  { ignoredKeys: ["asOf"] },
-);
+/** Absent or null: no picture. The `asOf` of a picture that was read may be sent back with it. */
+export const WorkflowPreviewRequestSchema = t.object({
+  previewImage: t.optional(t.nullable(t.string({ maxLength: previewCharsMax }))),
+});
+export const readWorkflowPreview = createBodyReader(WorkflowPreviewRequestSchema, { ignoredKeys: ["asOf"] });
 
-export const WorkflowEditSchema = t.openObject("One change: `op` says which, the other fields what it needs.");
 /** What one saving did to a draft. */
 export const DraftChangeSchema = t.object({
   revision: t.integer(1),

@@ -21,6 +21,7 @@ export const resourceRoutes = {
     summary:
       "A file in one piece of at most 64 MiB: a form with the part file, and before it, where wanted, the fields provider, visibility, sha256, mimeType, filename.",
     takes: multipartForm,
+    form: bodies.ResourceUploadFormSchema,
     response: bodies.ResourceDetailSchema,
     status: 201,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
@@ -36,8 +37,12 @@ export const resourceRoutes = {
   }),
   downloadResource: route("GET", "/api/v1/resources/{resourceId}/download", "read", {
     summary: "The bytes, or with Range one stretch of them (206), as an attachment.",
-    headers: { Range: t.optional(t.string({ maxLength: 64, description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST." })) },
-    media: "application/octet-stream",
+    headers: {
+      Range: t.optional(t.string({ description: "bytes=FROM-TO, bytes=FROM- or bytes=-LAST; anything else is ignored." })),
+    },
+    // That of the file.
+    media: "*/*",
+    also: { 206: null },
     faults: [...readFaults, "E.NOT_FOUND", "E.RESOURCE.RANGE"],
   }),
   createUpload: route("POST", "/api/v1/resources/uploads", "edit", {
@@ -60,6 +65,7 @@ export const resourceRoutes = {
     summary:
       "One part, from 0, in any order: exactly chunkSize bytes, the last one what remains. As a form with the part file, or bare as application/octet-stream. A part that is there already stays as it is.",
     takes: multipartForm,
+    form: bodies.UploadPartFormSchema,
     response: bodies.ResourceUploadPartSchema,
   }),
   completeUpload: route("POST", "/api/v1/resources/uploads/{uploadId}/complete", "edit", {

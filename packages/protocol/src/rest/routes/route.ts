@@ -31,6 +31,8 @@ export interface Route {
   readonly isOpen?: true;
   /** The body's media type if it is not JSON, such as multipart/form-data. Such a body is streamed, never held whole. */
   readonly takes?: string;
+  /** The fields of such a body. */
+  readonly form?: TSchema;
 }
 
 /**

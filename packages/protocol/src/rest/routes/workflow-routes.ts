@@ -45,7 +45,7 @@ export const workflowRoutes = {
   }),
   validateWorkflow: route("POST", "/api/v1/workflows/validate", "read", {
     summary: "What is wrong with a workflow, with node and field. Nothing is saved.",
-    request: bodies.WorkflowSaveRequestSchema,
+    request: bodies.WorkflowCheckRequestSchema,
     response: bodies.WorkflowCheckSchema,
     faults: [...readFaults, "E.REQUEST.MEDIA", "E.REQUEST.TOO_LARGE"],
   }),
@@ -72,7 +72,7 @@ export const workflowRoutes = {
   }),
   putWorkflowPreview: route("PUT", "/api/v1/workflows/{workflowId}/preview", "edit", {
     summary: "Set or remove the workflow's picture; its revision stays.",
-    request: bodies.WorkflowPreviewSchema,
+    request: bodies.WorkflowPreviewRequestSchema,
     response: bodies.WorkflowPreviewSchema,
   }),
   getDraft: route("GET", "/api/v1/workflows/{workflowId}/draft", "read", {
