@@ -156,6 +156,7 @@ const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) =
   isMetricsOpen: config.isDev,
   corsOrigins: config.corsOrigins,
   trustedProxies: config.trustedProxies,
+  packageOrigins: config.packageOrigins,
   digest: digestText,
   ackDeadlineMs: config.ackDeadlineMs,
   page: readDemoPage({ token: config.isDev ? devToken.secret : null }),

@@ -31,6 +31,8 @@ export interface ServicesOptions extends WorkerContext {
   /** The session door publishes here. Without it heartbeats are only found in the rows of workers, and there are no frames. */
   readonly volatile?: VolatileEvents;
   readonly extensions?: VendorFrameRelay;
+  /** Origins that packages may be installed from although they are not public https addresses. */
+  readonly packageOrigins?: readonly string[];
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }

@@ -339,6 +339,14 @@ describe("the scheduler's settings", () => {
       expect(problems(["--dev", "--trusted-proxy", wrong])).toEqual([expect.stringContaining("an address or a network")]);
   });
 
+  it("[O650] origins of packages beyond public https addresses are none by default, and each is one exact origin or file:", () => {
+    expect(start(["--dev"]).packageOrigins).toEqual([]);
+    const flags = ["--package-origin", "http://packages.lan:8000", "--package-origin=file:"];
+    expect(start(["--dev", ...flags]).packageOrigins).toEqual(["http://packages.lan:8000", "file:"]);
+    for (const wrong of ["packages.lan", "http://packages.lan/x", "http://Packages.lan", "ftp://a.example", "file:///srv", "*"])
+      expect(problems(["--dev", "--package-origin", wrong])).toEqual([expect.stringContaining("write scheme, host and port")]);
+  });
+
   it("[O72] origins of browser pages are none by default, come from flags or the environment, and each must be one exact origin", () => {
     expect(start(["--dev"]).corsOrigins).toEqual([]);
     const flags = ["--cors-origin", "https://dashboard.example", "--cors-origin=http://localhost:5173"];

@@ -142,6 +142,8 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   corsOrigins: settings.corsOrigin,
   /** Proxies whose X-Forwarded-For counts. */
   trustedProxies: settings.trustedProxy,
+  /** Origins that packages may be installed from although they are not public https addresses. */
+  packageOrigins: settings.packageOrigin,
   sessionTokenMs: settings.sessionToken,
   sessionKeyAgeMs: settings.sessionKeyAge,
   threads: settings.threads,

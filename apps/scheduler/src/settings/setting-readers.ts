@@ -2,7 +2,7 @@
 
 import { isIP } from "node:net";
 import type { Permission, SchemaMode } from "@astraflow/protocol";
-import { limits, schemaModes, userRoles } from "@astraflow/protocol";
+import { fileOrigin, limits, schemaModes, userRoles } from "@astraflow/protocol";
 import { allGrants, grantsForRoles, tenantGrants } from "@astraflow/services";
 import { type SettingOrigin, SettingProblem } from "@astraflow/settings";
 
@@ -57,6 +57,13 @@ export function readOrigin(text: string): readonly string[] | SettingProblem {
     ? `; did you mean ${origin}?`
     : ", like https://dashboard.example or http://localhost:5173";
   return new SettingProblem(`is "${text}"; write scheme, host and port as a browser does${hint}`);
+}
+
+/** Scheme, host and port, or `file:`. */
+export function readPackageOrigin(text: string): readonly string[] | SettingProblem {
+  const { protocol = "", origin = "" } = URL.canParse(text) ? new URL(text) : {};
+  if (text === fileOrigin || (origin === text && /^https?:$/.test(protocol))) return [text];
+  return new SettingProblem(`is "${text}"; write scheme, host and port, like http://packages.lan:8000, or file:`);
 }
 
 /** An address or a network in CIDR notation. */

@@ -17,6 +17,7 @@ import {
   readLevel,
   readName,
   readOrigin,
+  readPackageOrigin,
   readPercent,
   readProxy,
   readScale,
@@ -92,6 +93,13 @@ export const settingTable = {
     default: [] as readonly string[],
     isList: true,
     read: readProxy,
+  },
+  packageOrigin: {
+    valueName: "ORIGIN",
+    help: "an origin that workers may be told to install packages from although it is no public https address, like http://packages.lan:8000, or file: for files of their machines; repeatable; by default none",
+    default: [] as readonly string[],
+    isList: true,
+    read: readPackageOrigin,
   },
   threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
     min: 0,

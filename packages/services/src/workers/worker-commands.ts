@@ -2,7 +2,7 @@
 
 import type { AnswerBody, Command, IdempotencyKey, WorkerCommandRecord, WorkerRow } from "@astraflow/engine";
 import { canonicalJson, compareVersions } from "@astraflow/graph";
-import { Fault, fault, type RouteBody, type WorkerCommand } from "@astraflow/protocol";
+import { Fault, fault, packageOriginProblem, type RouteBody, type WorkerCommand } from "@astraflow/protocol";
 import { auditRefusal, isConflict, isNotFound, notFound, readDocument, registerIdempotencyKey } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
@@ -44,10 +44,15 @@ interface TargetWorker {
   readonly workers: readonly WorkerRow[];
 }
 
-export class WorkerCommands {
-  readonly #context: ServiceContext;
+export interface WorkerCommandsContext extends ServiceContext {
+  /** Origins that packages may be installed from although they are not public https addresses; absent: none. */
+  readonly packageOrigins?: readonly string[];
+}
 
-  constructor(context: ServiceContext) {
+export class WorkerCommands {
+  readonly #context: WorkerCommandsContext;
+
+  constructor(context: WorkerCommandsContext) {
     this.#context = context;
   }
 
@@ -78,7 +83,7 @@ export class WorkerCommands {
       newId: () => environment.ids.next(),
       execute: async (id, ask) => {
         const target = await this.#findTarget(tenant, idOrName);
-        const complete = await this.#completeCommand(tenant, command);
+        const complete = await this.#completeCommand(caller, target.worker, command);
         if (!(await this.#execute(caller, target, complete, id, ask))) return null;
         const { body } = await this.find(tenant, id);
         return body ?? { workerName: target.worker.name, sentAt: environment.clock.now() };
@@ -176,13 +181,16 @@ export class WorkerCommands {
   }
 
   /** A missing version means the newest that is known. Without a URL the worker would have nothing to install. */
-  async #completeCommand(tenant: string, command: WorkerCommand): Promise<CompleteCommand> {
+  async #completeCommand(caller: Caller, worker: WorkerRow, command: WorkerCommand): Promise<CompleteCommand> {
+    const { tenant } = caller.identity;
     if (command.type === "pkg.install" && command.url === undefined)
       throw fault(
         "E.REQUEST.INVALID",
         `body.url is missing: this scheduler stores no packages, so the worker needs the http, https or file address of the archive of ${command.name}`,
         { path: "body.url" },
       );
+    if (command.type === "pkg.install" && command.url !== undefined)
+      await this.#checkOrigin(caller, worker, { name: command.name, url: command.url });
     if (command.type !== "pkg.install" || command.version !== undefined) return withVersionOf(command, null);
     const query = { page: "docs", tenant, collection: "package", prefix: `${command.name}/`, limit: 1_000 } as const;
     const { items } = await this.#context.reader.page(query);
@@ -190,6 +198,21 @@ export class WorkerCommands {
     const version = versions.at(-1);
     if (version !== undefined) return { ...command, version };
     throw fault("E.NOT_FOUND", `no version of ${command.name} is known; set body.version`, { path: "body.version" });
+  }
+
+  /** The worker would fetch it: from inside its network, with what its machine may reach. What is refused is in the audit. */
+  #checkOrigin(caller: Caller, worker: WorkerRow, { name, url }: { readonly name: string; readonly url: string }): Promise<void> {
+    const { engineClient, packageOrigins = [] } = this.#context;
+    const audit = { action: "pkg.install", targetType: "worker", target: instanceIdOf(worker.id), data: { name } };
+    return auditRefusal(engineClient, caller, audit, () => {
+      const problem = packageOriginProblem(url, packageOrigins);
+      if (problem === null) return;
+      throw fault(
+        "E.PKG.PERMISSION",
+        `body.url ${problem}; use a public https address, or let the operator allow the origin with --package-origin`,
+        { path: "body.url" },
+      );
+    });
   }
 
   /** False: it was carried out before with this key. */

@@ -14,8 +14,8 @@ const held = [
   taskRow("r2.0", { phase: "leased", worker: "default/w-1" }),
 ];
 
-function openWorkers(): RestCallFixture {
-  const fixture = openRestCallFixture({ rows: { workers, tasks: held } });
+function openWorkers(calls: { packageOrigins?: readonly string[] } = {}): RestCallFixture {
+  const fixture = openRestCallFixture({ rows: { workers, tasks: held }, calls });
   fixture.docs.engine.answerWith("worker.enrol", ({ worker }) => ({
     body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: worker.endsWith("w-1") },
   }));
@@ -160,17 +160,17 @@ describe("commands to workers", () => {
       fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
 
     const sha256 = "a".repeat(64);
-    const url = "https://x/newest.cwx";
+    const url = "https://x.test/newest.cwx";
     await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", url }));
     await fixture.callRoute(
       "commandWorker",
-      order({ type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 }),
+      order({ type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x.test/y.cwx", sha256 }),
     );
     await fixture.callRoute("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
 
     expect(commandsOf(fixture, "worker.order").map((one) => (one as { order: object }).order)).toEqual([
       { type: "pkg.install", name: "demo", version: "1.10.0", url },
-      { type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 },
+      { type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x.test/y.cwx", sha256 },
       { type: "pkg.uninstall", name: "demo", version: null },
     ]);
     const unknown = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "other", url }));
@@ -188,6 +188,38 @@ describe("commands to workers", () => {
       expect(refused.body.message).toContain("the worker needs the http, https or file address of the archive of demo");
     }
     expect(commandsOf(fixture, "worker.order")).toEqual([]);
+  });
+
+  it("[A650] an install command for an address that is no public https address is refused and audited, and reaches no worker", async () => {
+    const fixture = openWorkers();
+    const addresses = [
+      "http://x.test/p.zip",
+      "file:///etc/passwd",
+      "https://0x7f.1/p.zip",
+      "https://x.test@10.0.0.1/p?sig=hidden",
+    ];
+
+    for (const url of addresses) {
+      const refused = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", version: "1", url }));
+
+      expect(refused).toMatchObject({ status: 403, body: { error: "E.PKG.PERMISSION", details: { path: "body.url" } } });
+      expect(refused.body.message).toContain("--package-origin");
+    }
+    expect(commandsOf(fixture, "worker.order")).toEqual([]);
+    const audits = commandsOf(fixture, "docs.write").map((one) => (one as { audit?: object }).audit);
+    expect(audits).toEqual(addresses.map(() => expect.objectContaining({ action: "pkg.install", outcome: "E.PKG.PERMISSION" })));
+    expect(JSON.stringify(audits)).not.toContain("hidden");
+  });
+
+  it("[A650] an install command for an origin that the configuration allows is sent", async () => {
+    const fixture = openWorkers({ packageOrigins: ["http://10.0.0.1:8000", "file:"] });
+
+    for (const url of ["http://10.0.0.1:8000/p.zip", "file:///srv/p.zip"])
+      expect(
+        await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", version: "1", url })),
+      ).toMatchObject({ status: 202 });
+
+    expect(commandsOf(fixture, "worker.order")).toHaveLength(2);
   });
 
   it("[A121] a command to a worker without a session is refused with E.SESSION.UNKNOWN", async () => {
@@ -274,7 +306,7 @@ describe("commands to workers", () => {
     const bring = (version: string) =>
       fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
     bring("1.0.0");
-    const install = { type: "pkg.install", name: "demo", url: "https://x/y.cwx" };
+    const install = { type: "pkg.install", name: "demo", url: "https://x.test/y.cwx" };
     const one = await fixture.callRoute("commandWorker", order(install, keyed));
     bring("2.0.0");
 

@@ -96,7 +96,15 @@ export const workerRoutes = {
     request: enrolment.WorkerCommandSchema,
     response: bodies.CommandRefSchema,
     status: 202,
-    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
+    faults: [
+      ...writeFaults,
+      "E.REQUEST.MEDIA",
+      "E.NOT_FOUND",
+      "E.SESSION.UNKNOWN",
+      "E.WORKER.LOST",
+      "E.CONFLICT",
+      "E.PKG.PERMISSION",
+    ],
   }),
   getCommand: route("GET", "/api/v1/commands/{commandId}", "view", {
     summary: "What became of a command.",
