@@ -42,7 +42,12 @@ async function openFixture() {
     const reader = new SseTestReader();
     let known = 0;
     const { stream } = await ask("streamEvents", null, { topics: "worker" }, cursor);
-    const leave = stream?.({ write: (text) => void reader.push(text), waitingBytes: 0, end: () => undefined });
+    const leave = stream?.({
+      write: (text) => void reader.push(text),
+      waitingBytes: 0,
+      end: () => undefined,
+      destroy: () => undefined,
+    });
     await runPendingCallbacks();
     /** The events since the last call. */
     const newEvents = async (): Promise<ReceivedEvent[]> => {

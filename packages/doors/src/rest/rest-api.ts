@@ -12,6 +12,7 @@ import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
+import { StreamBudget, type StreamBudgetLimits } from "./requests/stream-budget.ts";
 import { resourceHandlers } from "./resources/resource-routes.ts";
 import { bulkHandlers, deadLetterHandlers, runControlHandlers } from "./runs/run-control-routes.ts";
 import { runDetailHandlers } from "./runs/run-detail-routes.ts";
@@ -27,6 +28,8 @@ export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly authenticate: AuthenticateToken;
   /** `/metrics` needs no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
+  /** What readers of streams may cost together, where it differs from the usual. */
+  readonly streamLimits?: Partial<StreamBudgetLimits>;
   /** Workers reach this port over TLS. */
   readonly isSecure?: boolean;
 }
@@ -145,6 +148,7 @@ function routeHandlers(
   shutdownListeners: Set<() => void>,
 ): Record<RouteName, RouteHandler> {
   const { runs, workflows, workers, heartbeatWatch, volatileEvents: volatile } = services;
+  const budget = new StreamBudget(options.metrics, options.streamLimits);
   return {
     ...runHandlers(runs),
     ...runDetailHandlers(runs),
@@ -157,8 +161,8 @@ function routeHandlers(
       ...options,
       onSignOfLife: (tenant, worker) => heartbeatWatch.reportSignOfLife(tenant, worker),
     }),
-    ...vendorFrameHandlers(workers, services.vendorFrames),
-    ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
+    ...vendorFrameHandlers(workers, services.vendorFrames, budget),
+    ...eventsHandlers({ ...options, volatile, heartbeatWatch, budget, shutdownListeners }),
     ...userHandlers(services.userChanges),
     ...auditHandlers(options),
     ...resourceHandlers(services),

@@ -172,6 +172,7 @@ function writeStream(stream: OpenStream, raw: FastifyReply["raw"], environment: 
     get waitingBytes() {
       return raw.writableLength;
     },
+    destroy: () => void raw.destroy(),
     end() {
       raw.end();
       // One who does not even take the last words keeps their bytes here no longer than this.

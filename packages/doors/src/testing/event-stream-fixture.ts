@@ -5,8 +5,10 @@ import { routes } from "@astraflow/protocol";
 import { SseTestReader } from "@astraflow/protocol/testing";
 import { type CallerIdentity, HeartbeatWatch, VolatileEvents } from "@astraflow/services";
 import { createFakeEngine, createFakeEnvironment, runRow, taskRow, workerRow } from "@astraflow/services/testing";
+import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { eventsHandlers } from "../rest/events/event-routes.ts";
 import { RestCall } from "../rest/requests/rest-call.ts";
+import { StreamBudget, type StreamBudgetLimits } from "../rest/requests/stream-budget.ts";
 
 export const sampleUuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
@@ -45,6 +47,7 @@ export function openEventStreamFixture(
     farewells?: Set<() => void>;
     /** All runs there are, oldest first; otherwise r1 of the client c1 and r2 of c2. */
     runs?: readonly RunRow[];
+    streamLimits?: Partial<StreamBudgetLimits>;
     /** Called when the runs of a client session are looked for. */
     onFindRuns?: () => void;
   } = {},
@@ -98,6 +101,7 @@ export function openEventStreamFixture(
     close: async () => undefined,
   };
   const environment = createFakeEnvironment();
+  const metrics = createMetricsRegistry();
   const engine = createFakeEngine();
   const { farewells = new Set() } = more;
   const volatile = new VolatileEvents();
@@ -108,6 +112,7 @@ export function openEventStreamFixture(
     environment,
     volatile,
     heartbeatWatch: beats,
+    budget: new StreamBudget(metrics, more.streamLimits),
     ackDeadlineMs: 5_000,
     shutdownListeners: farewells,
   });
@@ -115,7 +120,7 @@ export function openEventStreamFixture(
     add(fact);
     engine.client.handleEffects([{ type: "log", tenant: "default", head: entries.length }]);
   };
-  return { outside: environment, counts, grow, handlers, volatile };
+  return { outside: environment, counts, grow, handlers, volatile, metrics };
 }
 
 export type EventStreamFixture = ReturnType<typeof openEventStreamFixture>;
@@ -132,18 +137,20 @@ export async function followEvents(
   lastEventId?: string,
   tenant = "default",
   grants: CallerIdentity["grants"] = ["view"],
+  user = "ann",
 ) {
-  const identity: CallerIdentity = { tenant, user: "ann", grants };
+  const identity: CallerIdentity = { tenant, user, grants };
   const header = (name: string) => (name === "last-event-id" ? lastEventId : undefined);
   const request = { requestId: "q", identity, token: null, params: {}, query, header, body: null };
   const reply = await scene.handlers.streamEvents(new RestCall(request, routes.streamEvents, () => true));
-  const sink = { text: "", waitingBytes: 0, isEnded: false };
+  const sink = { text: "", waitingBytes: 0, isEnded: false, isDestroyed: false };
   const gone = reply.stream?.({
     write: (text) => void (sink.text += text),
     get waitingBytes() {
       return sink.waitingBytes;
     },
     end: () => void (sink.isEnded = true),
+    destroy: () => void (sink.isDestroyed = true),
   });
   const seen = (): StreamedEvent[] =>
     new SseTestReader()

@@ -7,6 +7,7 @@ import {
   openEventStreamFixture,
   sampleUuid,
 } from "../../testing/event-stream-fixture.ts";
+import { streamBudgetLimits } from "../requests/stream-budget.ts";
 import { eventLimits } from "./event-routes.ts";
 
 describe("GET /api/v1/events", () => {
@@ -258,7 +259,7 @@ describe("GET /api/v1/events", () => {
 
     const slow = quick[0];
     if (slow === undefined) throw new Error("no reader");
-    slow.sink.waitingBytes = eventLimits.feedBytesMax + 1;
+    slow.sink.waitingBytes = streamBudgetLimits.feedBytesMax + 1;
     scene.grow({ type: "run.succeeded" });
     await flushPromises();
     expect(slow.namedEvents()).toHaveLength(1);
@@ -320,7 +321,7 @@ describe("GET /api/v1/events", () => {
   it("[A235] GET /events sends no more of a page to a reader with a full buffer, and does not check it more often when events arrive", async () => {
     const scene = openEventStreamFixture(Array.from({ length: 50 }, () => ({ type: "run.started" })));
     const reader = await followEvents(scene, {}, "0");
-    reader.sink.waitingBytes = eventLimits.feedBytesMax + 1;
+    reader.sink.waitingBytes = streamBudgetLimits.feedBytesMax + 1;
     await flushPromises();
     for (let n = 0; n < 20; n++) scene.grow({ type: "run.started" });
     await flushPromises();

@@ -16,6 +16,7 @@ import {
 } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, invalidRequest, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
+import type { StreamBudget } from "../requests/stream-budget.ts";
 import { asksForWireFrames, type EventFilter, readEventFilter, readVolatileFilter } from "./event-filter.ts";
 import { SessionSnapshotFeed, snapshotIndexMin } from "./session-snapshot-feed.ts";
 import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
@@ -25,23 +26,25 @@ type StreamedServices = "engineClient" | "reader" | "environment" | "ackDeadline
 export interface EventRoutesOptions extends Pick<ServicesOptions, StreamedServices> {
   readonly volatile: VolatileEvents;
   readonly heartbeatWatch: HeartbeatWatch;
+  readonly budget: StreamBudget;
   /** Called when this scheduler shuts down: each ends one stream. */
   readonly shutdownListeners?: Set<() => void>;
 }
 
-/** How often streams are read without a hint, and how many bytes may wait for a reader before it is paused. */
+/** How often streams are read without a hint; stream-budget.ts bounds what waits for readers. */
 export const eventLimits = {
   pollMs: 1_000,
-  feedBytesMax: 512 * 1024,
   pauseMs: 20,
   streamsPerTenantMax: 1_000,
   /** There are many frames, and every reader gets each of them. */
   wireStreamsPerTenantMax: 20,
   silentFactsMax: 500,
+  /** Tenants whose last stretch of the log (up to 8 MiB) is kept although nobody reads it. */
+  idleTailsMax: 16,
 } as const;
 
 export function eventsHandlers(options: EventRoutesOptions) {
-  const { reader, environment, volatile, shutdownListeners = new Set() } = options;
+  const { reader, environment, volatile, budget, shutdownListeners = new Set() } = options;
   const tenantReaders = new TenantReaders(options);
   return {
     async streamEvents(call) {
@@ -51,7 +54,7 @@ export function eventsHandlers(options: EventRoutesOptions) {
       if (asksForWireFrames(call.query) && !call.identity.grants.includes("operate"))
         throw fault("E.AUTH.FORBIDDEN", 'topic "wire" needs the grant operate, which this token does not have');
       const requestedStart = readStartCursor(call);
-      const why = tenantReaders.capacityFault(tenant, volatileFilter);
+      const why = budget.capacityFault(call.identity) ?? tenantReaders.capacityFault(tenant, volatileFilter);
       if (why !== null) throw why;
       const { tail, lookup } = await tenantReaders.openTail(tenant);
       // Without a cursor a reader starts at the newest event. The tail does not know it: without readers it has not moved.
@@ -61,11 +64,11 @@ export function eventsHandlers(options: EventRoutesOptions) {
       const runIds = start.wantsSnapshots ? await findSnapshotRuns(call, filter, options) : [];
       const snapshots = new SessionSnapshotFeed({ lookup, tenant, filter, runIds, position: start.position });
       return eventStreamReply((sink) => {
-        const source = { call, sink, tail, snapshots, environment, volatile, shutdownListeners };
+        const source = { call, sink, tail, snapshots, environment, volatile, budget, shutdownListeners };
         const feed = { ...source, filter, volatileFilter, start, head };
-        const eventReader = new EventReader(feed);
         // Asked again now that the reader begins to read: many may have come at once.
-        const capacityProblem = tenantReaders.capacityFault(tenant, volatileFilter);
+        const capacityProblem = budget.capacityFault(call.identity) ?? tenantReaders.capacityFault(tenant, volatileFilter);
+        const eventReader = new EventReader(feed);
         if (capacityProblem !== null) eventReader.stream.closeWithError(capacityProblem);
         else eventReader.start(tenantReaders.add(tenant, tail, volatileFilter));
         return () => eventReader.stream.stop();
@@ -140,6 +143,7 @@ class TenantReaders {
       if (open.readers > 0) return;
       open.stopPolling();
       this.#open.delete(tenant);
+      if (this.#tails.size - this.#open.size > eventLimits.idleTailsMax) this.#tails.delete(tenant);
     };
   }
 
@@ -162,7 +166,7 @@ interface EventCursor {
   readonly wantsSnapshots: boolean;
 }
 
-interface ReaderFeed extends Required<Pick<EventRoutesOptions, "environment" | "volatile" | "shutdownListeners">> {
+interface ReaderFeed extends Required<Pick<EventRoutesOptions, "environment" | "volatile" | "budget" | "shutdownListeners">> {
   readonly call: RestCall;
   readonly sink: EventSink;
   readonly tail: LogTail;
@@ -187,11 +191,13 @@ class EventReader {
   #isPaused = false;
 
   constructor(feed: ReaderFeed) {
-    const { call, sink, environment, volatileFilter } = feed;
+    const { call, sink, environment, budget, volatileFilter } = feed;
     const grant = volatileFilter.frame === null ? undefined : "operate";
     this.#feed = feed;
     this.stream = new EventStream(sink, {
       environment,
+      budget,
+      reader: call.identity,
       isAuthorized: () => call.isStillAuthorized(grant),
       onEnd: () => {
         for (const end of this.#onEnd) end();
@@ -266,8 +272,8 @@ class EventReader {
 
   /** A slow reader is paused for a while; what was read for it is dropped, so that it takes no memory from others. */
   #pauseIfSlow(): boolean {
-    const { sink, environment } = this.#feed;
-    if (sink.waitingBytes <= eventLimits.feedBytesMax) return false;
+    const { sink, environment, budget } = this.#feed;
+    if (sink.waitingBytes <= budget.feedBytesMax) return false;
     this.#isPaused = true;
     environment.timers.after(eventLimits.pauseMs, () => {
       this.#isPaused = false;

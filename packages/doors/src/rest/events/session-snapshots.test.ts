@@ -9,6 +9,7 @@ import {
   type StreamedEvent,
   sampleUuid,
 } from "../../testing/event-stream-fixture.ts";
+import { streamBudgetLimits } from "../requests/stream-budget.ts";
 import { eventLimits } from "./event-routes.ts";
 
 const session = { clientSessionId: "c1" };
@@ -132,7 +133,7 @@ describe("GET /api/v1/events of a client session, opened without a cursor", () =
     const runs = [...named("a", 60).map((id) => runRow(id, { client: "c1" })), ...named("b", 30).map((id) => endedAgo(id, 1))];
     const scene = openEventStreamFixture([{ type: "run.created" }], { runs });
     const reader = await followEvents(scene, { ...session, topics: "run.snapshot" });
-    reader.sink.waitingBytes = eventLimits.feedBytesMax + 1;
+    reader.sink.waitingBytes = streamBudgetLimits.feedBytesMax + 1;
     await flushPromises();
     expect(reader.namedEvents().length).toBeLessThan(2);
 

@@ -2,6 +2,7 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "@astraflow/services";
+import type { StreamBudget, StreamReader } from "./stream-budget.ts";
 
 /** The transport's end of an answer that goes on. */
 export interface EventSink {
@@ -10,6 +11,8 @@ export interface EventSink {
   readonly waitingBytes: number;
   /** Nothing more will be written; what waits may still be taken. */
   end(): void;
+  /** Ends at once; what waits is dropped. */
+  destroy(): void;
 }
 
 /** Called once the head of the answer is out; the returned function when the reader has gone. */
@@ -36,6 +39,9 @@ export interface StreamedMessage {
 
 export interface EventStreamOptions {
   readonly environment: ServiceEnvironment;
+  readonly budget: StreamBudget;
+  /** Whose stream it is. */
+  readonly reader: StreamReader;
   /** Asked again and again: whether the reader may still listen. */
   readonly isAuthorized: () => boolean;
   /** Called once, however the stream ended. */
@@ -47,11 +53,18 @@ export class EventStream {
   readonly #sink: EventSink;
   readonly #stopTimers: (() => void)[];
   readonly #onEnd: () => void;
+  readonly #budget: StreamBudget;
   #isOpen = true;
 
-  constructor(sink: EventSink, { environment: { timers }, isAuthorized, onEnd }: EventStreamOptions) {
+  constructor(sink: EventSink, { environment: { timers }, budget, reader, isAuthorized, onEnd }: EventStreamOptions) {
+    const { tenant, user } = reader;
+    const release = budget.add({ tenant, user, sink, onEvicted: () => this.stop() });
     this.#sink = sink;
-    this.#onEnd = onEnd;
+    this.#budget = budget;
+    this.#onEnd = () => {
+      release();
+      onEnd();
+    };
     this.#stopTimers = [
       timers.every(streamLimits.keepAliveMs, () => this.#write(": alive\n\n")),
       timers.every(streamLimits.authorizationCheckMs, () => {
@@ -87,8 +100,10 @@ export class EventStream {
 
   #write(text: string): void {
     if (!this.#isOpen) return;
-    if (this.#sink.waitingBytes <= streamLimits.waitingBytesMax) this.#sink.write(text);
-    else this.closeWithError(fault("E.OVERLOADED", "this reader is too slow; reconnect with Last-Event-ID"));
+    if (this.#sink.waitingBytes > streamLimits.waitingBytesMax)
+      return this.closeWithError(fault("E.OVERLOADED", "this reader is too slow; reconnect with Last-Event-ID"));
+    this.#sink.write(text);
+    this.#budget.countWritten(text.length);
   }
 }
 

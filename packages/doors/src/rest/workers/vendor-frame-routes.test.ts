@@ -76,6 +76,9 @@ async function openStream(fixture: VendorFrameFixture, headers: Record<string, s
     end: () => {
       state.isEnded = true;
     },
+    destroy: () => {
+      state.isEnded = true;
+    },
   });
   return { answer, state, gone, events: () => eventsIn(state.text) };
 }

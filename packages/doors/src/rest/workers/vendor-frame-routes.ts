@@ -4,20 +4,26 @@ import { bodyReaderOf, Fault, fault } from "@astraflow/protocol";
 import { isoTime, isVendorType, type VendorFrameRelay, type WorkerServices } from "@astraflow/services";
 import { type EventSink, EventStream } from "../requests/event-stream.ts";
 import { eventStreamReply, invalidRequest, parseCount, type RestCall, type RouteHandlers } from "../requests/rest-call.ts";
+import type { StreamBudget } from "../requests/stream-budget.ts";
 
-export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameRelay) {
+export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameRelay, budget: StreamBudget) {
   /** Called when the head of the answer is out: a request that fails before has subscribed to nothing. */
   const openSubscription = (call: RestCall, type: string, after: number | null, sink: EventSink): (() => void) => {
     let end = (): void => undefined;
+    const full = budget.capacityFault(call.identity);
     const stream = new EventStream(sink, {
       environment: workers.environment,
+      budget,
+      reader: call.identity,
       isAuthorized: () => call.isStillAuthorized(),
       onEnd: () => end(),
     });
-    const subscription = relay.subscribe(call.tenant, type, after, {
-      onFrame: ({ number, data }) => stream.send({ id: number, type, data }),
-      onClosed: () => stream.closeWithError(fault("E.SHUTTING_DOWN", "The scheduler is shutting down; reconnect.")),
-    });
+    const subscription =
+      full ??
+      relay.subscribe(call.tenant, type, after, {
+        onFrame: ({ number, data }) => stream.send({ id: number, type, data }),
+        onClosed: () => stream.closeWithError(fault("E.SHUTTING_DOWN", "The scheduler is shutting down; reconnect.")),
+      });
     if (subscription instanceof Fault) stream.closeWithError(subscription);
     else {
       end = () => subscription.unsubscribe();
@@ -34,7 +40,7 @@ export function vendorFrameHandlers(workers: WorkerServices, relay: VendorFrameR
     streamExtension(call) {
       const type = readVendorType(call);
       const after = readLastEventId(call);
-      const why = relay.capacityFault(call.tenant, type);
+      const why = budget.capacityFault(call.identity) ?? relay.capacityFault(call.tenant, type);
       if (why !== null) throw why;
       return eventStreamReply((sink) => openSubscription(call, type, after, sink));
     },
