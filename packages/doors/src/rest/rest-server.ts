@@ -5,6 +5,7 @@ import { fault, limits, type Route, type RouteName, resourceLimits, routes } fro
 import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createClientAddressReader } from "../auth/client-address.ts";
+import { BodyBudget } from "./requests/body-budget.ts";
 import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
@@ -19,6 +20,8 @@ export interface RestServerOptions extends RestApiOptions {
   readonly corsOrigins?: readonly string[];
   /** Proxies whose X-Forwarded-For counts: addresses and networks; absent: none. */
   readonly trustedProxies?: readonly string[];
+  /** Bytes of all bodies that are received at once, where it differs from the usual. */
+  readonly bodyBytesTotalMax?: number;
 }
 
 export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
@@ -26,6 +29,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
   const api = new RestApi(options, services);
   const crossOrigin = createCrossOriginPolicy(options.corsOrigins ?? []);
   const readAddress = createClientAddressReader(options.trustedProxies);
+  const bodies = new BodyBudget(options.bodyBytesTotalMax);
   const addCommonHeaders = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     reply.headers({ ...commonHeaders(request.id), ...crossOrigin.responseHeaders(request) });
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
@@ -76,6 +80,8 @@ export function createRestServer(options: RestServerOptions, services?: Services
         try {
           identities.set(request, await api.authorize(name, bearerTokenOf(request)));
           if (route.isOpen === true) limitStrangerBody(request, reply, environment);
+          // Files are written as they come and never held.
+          if (route.takes === undefined) bodies.reserve(request, reply, bodyLimitOf(route));
         } catch (why) {
           limitStrangerBody(request, reply, environment);
           throw why;
