@@ -15,8 +15,11 @@ export class RecordingSocket implements WorkerSocket {
   isOpen = true;
   bufferedAmount = 0;
 
-  constructor(certificate: PeerCertificate | null = null) {
+  readonly address: string;
+
+  constructor(certificate: PeerCertificate | null = null, address = "192.0.2.1") {
     this.certificate = certificate;
+    this.address = address;
   }
 
   get types(): string[] {

@@ -113,6 +113,11 @@ export class SimulatedConnection {
     this.#fromScheduler = new OneWayChannel(timeline, random.fork("down"), path, this.#channelEventsFor("scheduler"));
   }
 
+  /** Every worker machine has an address of its own. */
+  get workerAddress(): string {
+    return this.#labels.worker;
+  }
+
   get hasEnded(): boolean {
     return this.worker.state === "gone" && (this.scheduler.state === "gone" || this.scheduler.state === "waiting");
   }

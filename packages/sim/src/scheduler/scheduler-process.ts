@@ -152,9 +152,9 @@ export class SchedulerProcess implements NetworkListener {
   }
 
   accept(connection: SimulatedConnection): ConnectionHandlers | string {
-    const why = this.#sessionServer.refusalReason();
+    const why = this.#sessionServer.refusalReason(connection.workerAddress);
     if (why !== null) return why.code;
-    const socket = toPeerSocket(connection.scheduler, connection.channelFrom("worker"));
+    const socket = toPeerSocket(connection.scheduler, connection.channelFrom("worker"), connection.workerAddress);
     const openSession = (one: WorkerSocket): WorkerSocketEvents => this.#sessionServer.acceptSocket(one);
     const socketEvents = this.#sessionMutator?.wrapSocket(socket, openSession) ?? openSession(socket);
     return {
@@ -206,8 +206,9 @@ const emptyBytes = new Uint8Array(0);
 /** More than any attempt of a simulated run prints. */
 const chunkRowsMax = 1_000;
 
-function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }): WorkerSocket {
+function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }, address: string): WorkerSocket {
   return {
+    address,
     certificate: null,
     get isOpen() {
       return end.state === "open";

@@ -1,3 +1,4 @@
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { createFakeEngine, createFakeEnvironment } from "@astraflow/services/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -271,6 +272,27 @@ describe("whom and what the session door refuses", () => {
     await small.stop();
   });
 
+  it("[D655] an upgrade beyond the places of its address is answered 429 with the time to wait, and one of another client behind the proxy is accepted", async () => {
+    const small = await openDoorsFixture({ limits: { unauthenticatedPerAddressMax: 1 }, trustedProxies: ["127.0.0.1"] });
+    const upgrade = {
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "A".repeat(22) + "==",
+    };
+    const from = (address: string) => ({ headers: { "x-forwarded-for": address } });
+    await small.connectWorker(from("198.51.100.7"));
+
+    const refused = await new Promise<IncomingMessage>((resolve) => {
+      request(`${small.http}/ws/worker`, { headers: { ...upgrade, ...from("198.51.100.7").headers } }, resolve).end();
+    });
+
+    expect([refused.statusCode, refused.headers["retry-after"]]).toEqual([429, "1"]);
+    refused.resume();
+    await small.connectWorker(from("198.51.100.8"));
+    await small.stop();
+  });
+
   it("[D93] the session door replaces unauthenticated connections silent for a second by new ones, but none that waits for its turn", () => {
     const environment = createFakeEnvironment();
     const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
@@ -294,9 +316,9 @@ describe("whom and what the session door refuses", () => {
     environment.advance(500);
     second?.();
 
-    expect(sessionServer.refusalReason()?.code).toBe("E.OVERLOADED");
+    expect(sessionServer.refusalReason("192.0.2.1")?.code).toBe("E.OVERLOADED");
     environment.advance(500);
-    expect(sessionServer.refusalReason()).toBe(null);
+    expect(sessionServer.refusalReason("192.0.2.1")).toBe(null);
     third?.().message(encodeFrame("control.handshake", handshakePayload()), false);
     expect(sockets.map((socket) => socket.calls.includes("terminate"))).toEqual([true, false, false, false, false]);
 
@@ -305,7 +327,7 @@ describe("whom and what the session door refuses", () => {
     const auth = { mode: "token", token: "secret-b" };
     fifth?.().message(encodeFrame("control.handshake", handshakePayload({ auth }), { tenant: "other" }), false);
     environment.advance(900);
-    expect(sessionServer.refusalReason()?.code).toBe("E.OVERLOADED");
+    expect(sessionServer.refusalReason("192.0.2.1")?.code).toBe("E.OVERLOADED");
     expect(sockets.slice(2).flatMap((socket) => socket.calls)).not.toContain("terminate");
   });
 });

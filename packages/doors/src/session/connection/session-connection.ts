@@ -2,7 +2,7 @@
 // Transport-free: websocket-door.ts brings real sockets, the simulator its own.
 
 import { type Envelope, Fault, fault, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
-import type { ServiceEnvironment } from "@astraflow/services";
+import { addressBlockOf, type ServiceEnvironment } from "@astraflow/services";
 import type { MetricSeries } from "../../environment/metrics-registry.ts";
 import { type FrameTrace, frameLogFields } from "../frames/frame-trace.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
@@ -55,6 +55,8 @@ const bufferedOverheadBytes = 512;
 export class SessionConnection implements WorkerSocketEvents {
   readonly socket: WorkerSocket;
   readonly connectedAt: number;
+  /** What counts as one address. */
+  readonly addressBlock: string;
   /** Null until the worker is authenticated. */
   tenant: string | null = null;
   private readonly context: ConnectionContext;
@@ -94,6 +96,7 @@ export class SessionConnection implements WorkerSocketEvents {
     this.onClosed = onClosed;
     const now = context.environment.clock.monotonic();
     this.connectedAt = now;
+    this.addressBlock = addressBlockOf(socket.address);
     this.lastActivityAt = now;
     this.lastFrameAt = now;
     this.lastPingAt = now;

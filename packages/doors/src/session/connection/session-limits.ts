@@ -10,6 +10,8 @@ export const sessionLimits = {
   connectionsMax: 20_000,
   connectionsPerTenantMax: 15_000,
   unauthenticatedMax: 1_000,
+  /** Of one address: half of them, the rest is for others. handshake-throttle.ts has the smaller numbers for addresses that fail. */
+  unauthenticatedPerAddressMax: 500,
   /** All bytes a peer may send before it has authenticated, and the time it has for that. */
   unauthenticatedBytesMax: limits.unauthenticatedFrameBytesMax,
   handshakeTimeoutMs: 10_000,

@@ -18,6 +18,7 @@ export function createSessionMetrics(metrics: MetricsRegistry, engineClient: Eng
   const refusals = metrics.counter("ws_frame_refused_total", "Frames that were refused.", ["tenant", "code"]);
   const resumes = metrics.counter("ws_session_resumed_total", "Sessions resumed on a new socket.", ["tenant"]);
   const resets = metrics.counter("ws_session_reset_total", "Sessions ended with a reset, by reason.", ["tenant", "code"]);
+  const delays = metrics.counter("ws_handshake_delayed_total", "Handshakes that waited because their address had failed.", []);
   const repeats = metrics.counter("ws_frame_repeat_total", "Numbered frames received or sent more than once.", ["tenant", "dir"]);
   const packageOps = metrics.counter("pkg_ops_total", "Package operations that workers reported.", ["tenant", "op", "status"]);
 
@@ -31,6 +32,7 @@ export function createSessionMetrics(metrics: MetricsRegistry, engineClient: Eng
     refused: (tenant: string, code: string) => refusals.withLabels(tenant, code).add(1),
     resumed: (tenant: string) => resumes.withLabels(tenant).add(1),
     reset: (tenant: string, code: string) => resets.withLabels(tenant, code).add(1),
+    handshakeDelayed: () => delays.withLabels().add(1),
     repeated: (tenant: string, dir: "in" | "out", frames: number) => repeats.withLabels(tenant, dir).add(frames),
     packageOp: (tenant: string, op: string, status: string) => packageOps.withLabels(tenant, op, status).add(1),
   };

@@ -3,6 +3,8 @@
 import type { PeerCertificate } from "../../auth/certificates.ts";
 
 export interface WorkerSocket {
+  /** Where the peer is: its IP address, or that of the client behind a trusted proxy. */
+  readonly address: string;
   /** The client certificate of the TLS connection; null without TLS or without a certificate. */
   readonly certificate: PeerCertificate | null;
   readonly isOpen: boolean;

@@ -71,15 +71,21 @@ const corpora = { v2: v2Samples, first: firstSamples, v1: v1Samples };
 describe("a corpus of mutated frames", () => {
   let fixture: DoorsFixture;
   beforeAll(async () => {
-    // The clock of the fixture does not move, so no frame may have to wait for it.
-    fixture = await openDoorsFixture({ limits: { handshakesPerSecondMax: 1_000_000 } });
+    // The clock of the fixture does not move, so no frame may have to wait for it: every connection has an address of its own.
+    fixture = await openDoorsFixture({ limits: { handshakesPerSecondMax: 1_000_000 }, trustedProxies: ["127.0.0.1"] });
   });
   afterAll(() => fixture.stop());
 
+  let addressCount = 0;
+  const fromElsewhere = () => {
+    addressCount += 1;
+    return { headers: { "x-forwarded-for": `10.1.${addressCount >> 8}.${addressCount & 255}` } };
+  };
+
   /** A worker whose session is accepted, in any dialect. */
   const join = async (dialect: keyof typeof corpora): Promise<FakeWorker> => {
-    if (dialect === "v2") return fixture.openSession();
-    const worker = await connectFakeWorker(fixture.ws, { dialect, isUnchecked: true });
+    if (dialect === "v2") return fixture.openSession(fromElsewhere());
+    const worker = await connectFakeWorker(fixture.ws, { dialect, isUnchecked: true, ...fromElsewhere() });
     const [hello, introduction] = corpora[dialect];
     worker.sendRaw(JSON.stringify(hello));
     worker.sendRaw(JSON.stringify(introduction));
@@ -99,7 +105,8 @@ describe("a corpus of mutated frames", () => {
         const sample = samples[roll(samples.length)] ?? "";
         const text = mutateText(sample, roll);
         const phase = roll(3);
-        const worker = phase === 2 ? await join(dialect) : await connectFakeWorker(fixture.ws, { isUnchecked: true });
+        const worker =
+          phase === 2 ? await join(dialect) : await connectFakeWorker(fixture.ws, { isUnchecked: true, ...fromElsewhere() });
         if (phase === 1) worker.sendRaw(samples[0] ?? "");
 
         worker.sendRaw(text);
@@ -124,7 +131,7 @@ describe("a corpus of mutated frames", () => {
       expect(fixture.environment.logRecords.filter((connection) => connection.event === "session.bug")).toEqual([]);
       expect(fixture.engine.problems).toEqual([]);
       expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
-      const survivor = await fixture.openSession({ instance: "w-after" });
+      const survivor = await fixture.openSession({ instance: "w-after", ...fromElsewhere() });
       survivor.sendWorkFrame("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
       expect((await survivor.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 0 });
       survivor.socket.terminate();

@@ -1,20 +1,29 @@
 // Admits connections: limits on unauthenticated ones and on those of a tenant, and a rate at which workers may join, fair between tenants.
 
-import { FifoQueue } from "@astraflow/protocol";
-import type { ServiceEnvironment } from "@astraflow/services";
+import { type Fault, FifoQueue, fault } from "@astraflow/protocol";
+import { addressBlockOf, type ServiceEnvironment } from "@astraflow/services";
 import type { SessionLimits } from "../connection/session-limits.ts";
+import { HandshakeThrottle } from "./handshake-throttle.ts";
 
 type AdmissionLimits = Pick<
   SessionLimits,
-  "unauthenticatedMax" | "unauthenticatedGraceMs" | "connectionsPerTenantMax" | "handshakesPerSecondMax"
+  | "unauthenticatedMax"
+  | "unauthenticatedPerAddressMax"
+  | "unauthenticatedGraceMs"
+  | "connectionsPerTenantMax"
+  | "handshakesPerSecondMax"
 >;
 
-export class AdmissionControl<S extends { readonly connectedAt: number }> {
+export const tooManyConnectionsFault = (): Fault => fault("E.OVERLOADED", "too many connections; try again later");
+
+export class AdmissionControl<S extends { readonly connectedAt: number; readonly addressBlock: string }> {
   readonly #limits: AdmissionLimits;
   readonly #environment: ServiceEnvironment;
   readonly #joinRateLimiter: JoinRateLimiter;
-  /** Longest connected first. */
+  /** Longest connected first; all of them, and by address. */
   readonly #unauthenticated = new Set<S>();
+  readonly #unauthenticatedByAddress = new Map<string, Set<S>>();
+  readonly throttle: HandshakeThrottle;
   /** Authenticated connections by tenant. */
   readonly #connectionsByTenant = new Map<string, number>();
 
@@ -22,20 +31,38 @@ export class AdmissionControl<S extends { readonly connectedAt: number }> {
     this.#limits = limits;
     this.#environment = environment;
     this.#joinRateLimiter = new JoinRateLimiter(limits.handshakesPerSecondMax, environment);
+    this.throttle = new HandshakeThrottle(environment);
   }
 
-  hasCapacity(): boolean {
-    return !this.#isFull() || this.#findEvictable() !== null;
+  /** Why there is no place for another socket from this address; null where there is. */
+  capacityFault(address: string): Fault | null {
+    const { throttle } = this;
+    const pending = this.#unauthenticatedByAddress.get(addressBlockOf(address))?.size ?? 0;
+    if (pending >= throttle.placesOf(address, this.#limits.unauthenticatedPerAddressMax))
+      return fault("E.AUTH.THROTTLED", "too many connections without a session from this address; try again later", {
+        retryAfterMs: Math.max(1_000, throttle.addressWaitMs(address)),
+      });
+    return !this.#isFull() || this.#findEvictable() !== null ? null : tooManyConnectionsFault();
   }
 
   add(connection: S): void {
+    const { addressBlock } = connection;
+    const ofAddress = this.#unauthenticatedByAddress.get(addressBlock) ?? new Set();
+    this.#unauthenticatedByAddress.set(addressBlock, ofAddress.add(connection));
     this.#unauthenticated.add(connection);
+  }
+
+  #removeUnauthenticated(connection: S): void {
+    const { addressBlock } = connection;
+    this.#unauthenticated.delete(connection);
+    const ofAddress = this.#unauthenticatedByAddress.get(addressBlock);
+    if (ofAddress?.delete(connection) === true && ofAddress.size === 0) this.#unauthenticatedByAddress.delete(addressBlock);
   }
 
   /** The connection that has to make room for a new one, if any. */
   evictIdle(): S | null {
     const evicted = this.#isFull() ? this.#findEvictable() : null;
-    if (evicted !== null) this.#unauthenticated.delete(evicted);
+    if (evicted !== null) this.#removeUnauthenticated(evicted);
     return evicted;
   }
 
@@ -43,7 +70,7 @@ export class AdmissionControl<S extends { readonly connectedAt: number }> {
   markAuthenticated(connection: S, tenant: string): boolean {
     const { connectionsPerTenantMax, unauthenticatedMax } = this.#limits;
     // Also where it is rejected: while it closes it must not keep others out.
-    this.#unauthenticated.delete(connection);
+    this.#removeUnauthenticated(connection);
     const count = this.#connectionsByTenant.get(tenant) ?? 0;
     if (count >= connectionsPerTenantMax || this.#joinRateLimiter.waitingOfTenant(tenant) >= unauthenticatedMax) return false;
     this.#connectionsByTenant.set(tenant, count + 1);
@@ -52,7 +79,7 @@ export class AdmissionControl<S extends { readonly connectedAt: number }> {
 
   /** A socket is gone; `tenant` is null where it was never authenticated. */
   remove(connection: S, tenant: string | null): void {
-    this.#unauthenticated.delete(connection);
+    this.#removeUnauthenticated(connection);
     if (tenant === null) return;
     const count = (this.#connectionsByTenant.get(tenant) ?? 0) - 1;
     if (count > 0) this.#connectionsByTenant.set(tenant, count);
@@ -73,11 +100,15 @@ export class AdmissionControl<S extends { readonly connectedAt: number }> {
   }
 
   /**
-   * The unauthenticated connection that has been idle longest, if that is too long. Without this, a peer that opens sockets and sends
-   * nothing would keep every worker out. Workers that wait for their turn are never evicted.
+   * The unauthenticated connection that has been idle longest, if that is too long, of the address that has most of them. Without this, a peer that
+   * opens sockets and sends nothing would keep every worker out. Workers that wait for their turn are never evicted.
    */
   #findEvictable(): S | null {
-    const [oldest] = this.#unauthenticated;
+    let most: ReadonlySet<S> = this.#unauthenticated;
+    let mostSize = 1;
+    for (const ofAddress of this.#unauthenticatedByAddress.values())
+      if (ofAddress.size > mostSize) [most, mostSize] = [ofAddress, ofAddress.size];
+    const [oldest] = most;
     if (oldest === undefined || this.#waitingCount() >= this.#limits.unauthenticatedMax) return null;
     return this.#environment.clock.monotonic() - oldest.connectedAt >= this.#limits.unauthenticatedGraceMs ? oldest : null;
   }

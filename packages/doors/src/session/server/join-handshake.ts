@@ -1,6 +1,16 @@
 // A connection until it has a session: its first frame is a handshake, followed by a register, or a resume of an earlier session.
 
-import { type Envelope, Fault, fault, faultCodes, type ResumePayload, readPayload, toFrameType } from "@astraflow/protocol";
+import {
+  detectDialect,
+  type Envelope,
+  Fault,
+  fault,
+  faultCodes,
+  isRecord,
+  type ResumePayload,
+  readPayload,
+  toFrameType,
+} from "@astraflow/protocol";
 import { dialectRules } from "@astraflow/session";
 import type { PeerCertificate } from "../../auth/certificates.ts";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
@@ -15,6 +25,7 @@ import { startJoin, startRejoin } from "../lifecycle/session-join.ts";
 import { Registration } from "../registration/registration.ts";
 import { authenticateHandshake, type HandshakeIdentity } from "../registration/worker-handshake.ts";
 import type { AdmissionControl } from "./admission-control.ts";
+import type { HandshakeOrigin } from "./handshake-throttle.ts";
 
 export interface JoinContext extends SessionContext {
   readonly admission: AdmissionControl<SessionConnection>;
@@ -32,6 +43,7 @@ export class JoinHandshake implements ConnectionOwner {
   /** Null until the handshake is accepted. */
   #identity: HandshakeIdentity | null = null;
   #writer: SchedulerFrameWriter;
+  #hasSentFrame = false;
   /** For the next frame that the worker has to send. */
   #deadline: number;
 
@@ -45,18 +57,43 @@ export class JoinHandshake implements ConnectionOwner {
   handleFrame(envelope: Envelope, bytes: number): void {
     this.#context.frameTrace?.logReceived(envelope, null);
     const identity = this.#identity;
+    this.#hasSentFrame = true;
     if (identity !== null) {
       this.#traceReceived(identity, envelope, bytes);
       this.#handleBeforeSession(identity, envelope, bytes);
     } else if (envelope.type === "control.resume") this.#handleResume(envelope, bytes);
-    else this.#handleHandshake(envelope, bytes);
+    else this.#delayHandshake(envelope, bytes);
   }
 
   // ---- handshake and register
 
-  #handleHandshake(first: Envelope, bytes: number): void {
+  /** Where its address has failed too often lately, the handshake is looked at only after a while. */
+  #delayHandshake(first: Envelope, bytes: number): void {
+    const { admission, environment, metrics } = this.#context;
+    const connection = this.#connection;
+    const origin = { address: connection.socket.address, tenant: first.tenant, instance: first.sender.id };
+    const waitMs = admission.throttle.waitMs(origin);
+    if (waitMs === 0) return this.#handleHandshake(first, bytes, origin);
+    metrics.handshakeDelayed();
+    this.#deadline = Number.POSITIVE_INFINITY;
+    connection.hold("turn");
+    environment.timers.after(waitMs, () =>
+      connection.runTurn(() => {
+        if (!connection.isClosed) this.#handleHandshake(first, bytes, origin);
+        return true;
+      }),
+    );
+  }
+
+  #handleHandshake(first: Envelope, bytes: number, origin: HandshakeOrigin): void {
+    const { throttle } = this.#context.admission;
     const identity = authenticateHandshake(first, this.#connection.socket.certificate, this.#context);
-    if (identity instanceof Fault) return this.#rejectFirstFrame(first, identity);
+    if (identity instanceof Fault) {
+      if (detectDialect(first) === undefined) throttle.countSilence(origin.address);
+      else throttle.countRefusal(origin, shownToken(first));
+      return this.#rejectFirstFrame(first, identity);
+    }
+    throttle.recordSuccess(origin);
     this.#identity = identity;
     this.#connection.bindTo(identity);
     this.#writer = this.#createWriter(framePeer(identity, identity.displayInfo.name));
@@ -137,6 +174,8 @@ export class JoinHandshake implements ConnectionOwner {
     if (resume instanceof Fault) return this.#rejectFirstFrame(first, resume);
     const session = findResumableSession(first, resume, this.#connection.socket.certificate, this.#context);
     if (session instanceof Fault) return this.#rejectFirstFrame(first, session);
+    const { tenant, instance } = session.identity;
+    this.#context.admission.throttle.recordSuccess({ address: this.#connection.socket.address, tenant, instance });
     this.#context.frameTrace?.publishReceived(first, bytes, session.framePeer);
     this.#waitForTurn(session.identity.tenant, () => this.#resumeSession(first, resume));
   }
@@ -194,7 +233,9 @@ export class JoinHandshake implements ConnectionOwner {
   /** There is no session that could have anything to send. */
   scheduleFlush(): void {}
 
-  handleDisconnect(): void {}
+  handleDisconnect(): void {
+    if (!this.#hasSentFrame) this.#context.admission.throttle.countSilence(this.#connection.socket.address);
+  }
 
   // ---- details
 
@@ -209,6 +250,13 @@ export class JoinHandshake implements ConnectionOwner {
   #deadlineIn(ms: number): number {
     return this.#context.environment.clock.monotonic() + ms;
   }
+}
+
+/** The token in a handshake that may be invalid in any other way. */
+function shownToken({ payload }: Envelope): string | null {
+  const auth: unknown = payload["auth"];
+  const token = isRecord(auth) ? auth["token"] : null;
+  return typeof token === "string" ? token : null;
 }
 
 const framePeer = (

@@ -125,10 +125,10 @@ describe("a storm of handshakes", () => {
     });
     await nextLoopTurn();
     expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 0, 0, 0, 0, 0]);
-    expect(sessionServer.refusalReason()?.code).toBe("E.OVERLOADED");
+    expect(sessionServer.refusalReason("192.0.2.1")?.code).toBe("E.OVERLOADED");
     environment.advance(200);
     expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 1, 1, 0, 0, 0]);
-    expect(sessionServer.refusalReason()).toBe(null);
+    expect(sessionServer.refusalReason("192.0.2.1")).toBe(null);
     environment.advance(300);
 
     expect(sockets.map((socket) => socket.types)).toEqual(sockets.map(() => ["control.ack"]));
@@ -229,10 +229,10 @@ describe("a storm of handshakes", () => {
     const { sessionServer, environment } = openServer({ handshakesPerSecondMax: 10, unauthenticatedMax: 2 });
     const sockets = Array.from({ length: 5 }, () => new RecordingSocket());
     sockets.slice(0, 4).forEach((socket, n) => {
-      expect(sessionServer.refusalReason()).toBe(null);
+      expect(sessionServer.refusalReason("192.0.2.1")).toBe(null);
       sessionServer.acceptSocket(socket).message(greet(`w-${n}`), false);
     });
-    expect(sessionServer.refusalReason()).toBe(null);
+    expect(sessionServer.refusalReason("192.0.2.1")).toBe(null);
     sessionServer.acceptSocket(sockets[4] ?? new RecordingSocket()).message(greetOther("w-4"), false);
     await nextLoopTurn();
 

@@ -75,10 +75,10 @@ describe("the session server", () => {
     const { sessionServer } = openServer();
     const socket = new RecordingSocket();
     const socketEvents = sessionServer.acceptSocket(socket);
-    expect(sessionServer.refusalReason()).toBe(null);
+    expect(sessionServer.refusalReason("192.0.2.1")).toBe(null);
 
     const closing = sessionServer.close();
-    expect(sessionServer.refusalReason()?.code).toBe("E.SHUTTING_DOWN");
+    expect(sessionServer.refusalReason("192.0.2.1")?.code).toBe("E.SHUTTING_DOWN");
     expect(socket.calls).toEqual(["close 1001"]);
     socketEvents.closed(1001);
 

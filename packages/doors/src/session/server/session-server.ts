@@ -12,7 +12,7 @@ import { RestartDetector, RunSequence } from "../frames/older-dialects.ts";
 import { subscribeToEffects } from "../lifecycle/engine-effects.ts";
 import type { SessionServices } from "../lifecycle/session-context.ts";
 import { SessionRegistry } from "../lifecycle/session-registry.ts";
-import { AdmissionControl } from "./admission-control.ts";
+import { AdmissionControl, tooManyConnectionsFault } from "./admission-control.ts";
 import { type JoinContext, JoinHandshake } from "./join-handshake.ts";
 
 export interface SessionServerOptions extends SessionServices {
@@ -68,11 +68,10 @@ export class SessionServer {
   }
 
   /** Why no socket can be accepted at this moment; null when one can. To be asked before `acceptSocket`. */
-  refusalReason(): Fault | null {
+  refusalReason(address: string): Fault | null {
     const { limits, admission } = this.#context;
     if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is shutting down");
-    if (this.#connections.size < limits.connectionsMax && admission.hasCapacity()) return null;
-    return fault("E.OVERLOADED", "too many connections; try again later");
+    return this.#connections.size < limits.connectionsMax ? admission.capacityFault(address) : tooManyConnectionsFault();
   }
 
   /** Takes over an open socket, whose events have to be reported to the returned object. */

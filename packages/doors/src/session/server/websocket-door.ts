@@ -5,17 +5,21 @@ import type { Duplex } from "node:stream";
 import { type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
 import { readPeerCertificate } from "../../auth/certificates.ts";
+import { createClientAddressReader, type ReadClientAddress } from "../../auth/client-address.ts";
 import type { WorkerSocket } from "../connection/worker-socket.ts";
 import { SessionServer, type SessionServerOptions } from "./session-server.ts";
 
 export interface SessionDoorOptions extends SessionServerOptions {
   /** Origins that browsers may connect from; workers send none. */
   readonly origins?: readonly string[];
+  /** Proxies whose X-Forwarded-For counts: addresses and networks; absent: none. */
+  readonly trustedProxies?: readonly string[];
 }
 
 export class SessionDoor {
   readonly #sessionServer: SessionServer;
   readonly #options: SessionDoorOptions;
+  readonly #readAddress: ReadClientAddress;
   readonly #webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -27,6 +31,7 @@ export class SessionDoor {
 
   constructor(options: SessionDoorOptions) {
     this.#options = options;
+    this.#readAddress = createClientAddressReader(options.trustedProxies);
     this.#sessionServer = new SessionServer(options);
   }
 
@@ -35,15 +40,18 @@ export class SessionDoor {
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const why = this.#sessionServer.refusalReason() ?? originFault(request, this.#options.origins ?? []);
+    const address = this.#readAddress(request);
+    const why = this.#sessionServer.refusalReason(address) ?? originFault(request, this.#options.origins ?? []);
     if (why !== null) return refuseUpgrade(socket, why);
-    this.#webSocketServer.handleUpgrade(request, socket, head, (ws) => this.#attachSocket(ws, socket));
+    this.#webSocketServer.handleUpgrade(request, socket, head, (ws) => this.#attachSocket(ws, socket, address));
   }
 
-  #attachSocket(ws: WebSocket, raw: Duplex): void {
+  #attachSocket(ws: WebSocket, raw: Duplex, address: string): void {
     // The library emits bytes that came with the upgrade as data, so they are counted too.
     const countBytes = (chunk: Buffer): void => connection.bytesReceived(chunk.length);
-    const connection = this.#sessionServer.acceptSocket(toWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
+    const connection = this.#sessionServer.acceptSocket(
+      toWorkerSocket(ws, raw, { address, markAuthenticated: () => raw.off("data", countBytes) }),
+    );
     raw.on("data", countBytes);
     raw.on("drain", () => connection.drained());
     ws.on("message", (data, isBinary) => connection.message(data as Buffer, isBinary));
@@ -60,9 +68,9 @@ export class SessionDoor {
   }
 }
 
-const toWorkerSocket = (ws: WebSocket, raw: Duplex, markAuthenticated: () => void): WorkerSocket => ({
+const toWorkerSocket = (ws: WebSocket, raw: Duplex, peer: Pick<WorkerSocket, "address" | "markAuthenticated">): WorkerSocket => ({
+  ...peer,
   certificate: readPeerCertificate(raw),
-  markAuthenticated,
   get isOpen() {
     return ws.readyState === WebSocket.OPEN;
   },
@@ -94,12 +102,14 @@ function originFault(request: IncomingMessage, origins: readonly string[]): Faul
 /** Refuses an upgrade in plain HTTP on the raw socket. */
 export function refuseUpgrade(socket: Duplex, why: Fault): void {
   const status = faultCodes[why.code].http;
+  const waitMs = why.details?.["retryAfterMs"];
   const body = JSON.stringify({ error: why.code, message: why.message });
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Error"}`,
     "Connection: close",
     "Content-Type: application/json; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(body)}`,
+    ...(typeof waitMs === "number" ? [`Retry-After: ${Math.ceil(waitMs / 1_000)}`] : []),
   ];
   // The peer may be gone already.
   socket.on("error", () => socket.destroy());
