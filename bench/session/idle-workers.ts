@@ -1,7 +1,7 @@
 // Many workers in one process that hold a session each and get no work: the clients of the session bench. Each one is the real worker link over a real
 // socket, without packages and without a disk. Ends with the channel to its parent.
 
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createWorker, HandlerRegistry, type SessionWorker } from "@astraflow/runtime";
@@ -46,6 +46,7 @@ function startWorker(request: IdleWorkersRequest, at: number): void {
       now: () => performance.now(),
       wallClock: () => Date.now(),
       random: () => Math.random(),
+      randomBytes,
       after(ms, call) {
         const timer = setTimeout(call, ms);
         return () => clearTimeout(timer);

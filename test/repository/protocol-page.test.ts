@@ -27,7 +27,9 @@ describe("the page of the protocol", () => {
     const features = [...section("3. Frames").matchAll(/^\| `([a-z]+)` \| /gm)].map(([, word = ""]) => word);
     const codes = new Set([...page.matchAll(/`(E\.[A-Z_.]+)`/g)].map(([, code = ""]) => code));
 
-    expect(features.toSorted((a, b) => a.localeCompare(b))).toEqual([...linkFeatures].sort((a, b) => a.localeCompare(b)));
+    // A key in the handshake announces `proof`; all others are listed in register.
+    const announced = [...linkFeatures, "proof"].sort((a, b) => a.localeCompare(b));
+    expect(features.toSorted((a, b) => a.localeCompare(b))).toEqual(announced);
     for (const state of Object.keys(linkTransitions)) expect(section("4. The life of a session")).toContain(state);
     expect([...codes].filter((code) => !(code in faultCodes))).toEqual([]);
     expect(codes.size).toBeGreaterThan(10);

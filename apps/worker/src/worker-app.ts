@@ -1,6 +1,6 @@
 // The worker program from its config to its end: packages, worker, health and status server wired together.
 
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
@@ -249,6 +249,7 @@ const realEnvironment: WorkerEnvironment = {
   now: () => performance.now(),
   wallClock: () => Date.now(),
   random: () => Math.random(),
+  randomBytes,
   after(ms, call) {
     const timer = setTimeout(call, ms);
     return () => clearTimeout(timer);

@@ -56,6 +56,8 @@ class Handshake(TypedDict):
     protocol: int
     auth: "HandshakeAuth"
     worker: "HandshakeWorker"
+    # Ed25519 public key in base64url, made for this session: only its holder can resume the session.
+    session_key: NotRequired[str]
 
 
 class RegisterCapabilitiesConcurrency(TypedDict):
@@ -123,12 +125,22 @@ class SessionAccept(TypedDict):
     drain_disk_pct: NotRequired[float]
 
 
+class SessionResumeProof(TypedDict):
+    # Higher than in every earlier proof under this key.
+    count: int
+    # Since the worker received the session token, by its own clock.
+    age_ms: int
+    # Ed25519, base64url.
+    signature: str
+
+
 class SessionResume(TypedDict):
     session_id: str
     session_token: str
     # Highest contiguous number received; -1 is nothing.
     last_seen_seq: NotRequired[int]
     boot_id: NotRequired[str]
+    proof: NotRequired["SessionResumeProof"]
 
 
 class SessionReset(TypedDict):

@@ -80,6 +80,7 @@ export {
   toWireType,
 } from "./frames/frame-definitions.ts";
 export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./frames/resource-binding-keys.ts";
+export { resumeProofText } from "./frames/resume-proof.ts";
 export type {
   CancelPayload,
   DispatchBatchPayload,

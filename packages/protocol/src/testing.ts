@@ -1,6 +1,20 @@
-// What other packages' tests need of the protocol: seeded random numbers, texts mutated by them, and a reader of server-sent events.
+// What other packages' tests need of the protocol: seeded random numbers, texts mutated by them, a signed resume, and a reader of server-sent events.
 
 export { type SseTestEvent, SseTestReader } from "./testing/sse-test-reader.ts";
+
+/** A resume signed with the key of 32 bytes of 7, so that both ends are tested with the same proof. */
+export const sampleProvenResume = {
+  publicKey: "6kpsY-KcUgq-9VB7Ey7F-ZVHdq6-vnuSQh7qaRRG0iw",
+  resume: {
+    session_id: "s",
+    session_token: "t",
+    proof: {
+      count: 1,
+      age_ms: 2_000,
+      signature: "fy4XRbva0UXbDjsF3X8qpbOUoqypqYWK3KqVfor00-13qXkm23ZdNHsPdDHRrHRYl0n0lSWgsKuk3_Bzn5J2BQ",
+    },
+  },
+} as const;
 
 /** A small seeded generator: whole numbers from 0 to `sides` - 1. */
 export function createSeededRandom(seed: number): (limit: number) => number {

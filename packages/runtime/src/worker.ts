@@ -207,6 +207,7 @@ export class SessionWorker {
       now: environment.now,
       timestamp: createTimestamp(environment.wallClock),
       random: environment.random,
+      randomBytes: environment.randomBytes,
       dial: (target) => this.#dialer.dial(target),
       send: (text) => this.#dialer.send(text),
       bufferedBytes: () => this.#dialer.bufferedBytes?.() ?? 0,

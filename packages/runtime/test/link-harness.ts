@@ -74,6 +74,8 @@ export type DispatchPart = Partial<DispatchPayload> & { readonly seq?: number };
 export class LinkHarness {
   now = 0;
   randomValue = 0.5;
+  /** What session keys are made of. */
+  keyByte = 7;
   dials = 0;
   /** Where each dial was to go. */
   readonly dialTargets: string[] = [];
@@ -107,6 +109,8 @@ export class LinkHarness {
         now: () => this.now,
         timestamp: () => new Date(Date.UTC(2026, 0, 5, 9) + this.now).toISOString(),
         random: () => this.randomValue,
+        // The same key in every test, so that transcripts can be compared.
+        randomBytes: (count) => new Uint8Array(count).fill(this.keyByte),
         dial: (hint) => {
           this.dials++;
           this.dialTargets.push(hint);

@@ -1,5 +1,6 @@
 // Who a worker of the tests is, and the real time around it. Its scheduler is scripted or left out.
 
+import { randomBytes } from "node:crypto";
 import type { WorkerIdentity } from "../src/scheduler-link/link-ports.ts";
 import type { WorkerEnvironment } from "../src/system/environment.ts";
 
@@ -16,6 +17,7 @@ export const sampleIdentity: WorkerIdentity = {
 export const realEnvironment: WorkerEnvironment = {
   now: () => performance.now(),
   wallClock: () => Date.now(),
+  randomBytes,
   random: () => 0,
   after(ms, call) {
     const timer = setTimeout(call, ms);

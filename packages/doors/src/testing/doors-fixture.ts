@@ -22,7 +22,7 @@ export interface DoorsFixture {
   readonly port: number;
   connectWorker(options?: FakeWorkerOptions): Promise<FakeWorker>;
   /** A worker whose session is accepted. */
-  openSession(options?: FakeWorkerOptions & { features?: readonly string[] }): Promise<FakeWorker>;
+  openSession(options?: FakeWorkerOptions & { features?: readonly string[]; sessionKey?: string }): Promise<FakeWorker>;
   stop(): Promise<void>;
 }
 
@@ -97,7 +97,11 @@ export async function openDoorsFixture({
       const greeting = handshakePayload();
       worker.sendFrame(
         "control.handshake",
-        { ...greeting, worker: { ...greeting.worker, worker_instance_id: instance } },
+        {
+          ...greeting,
+          worker: { ...greeting.worker, worker_instance_id: instance },
+          ...(more.sessionKey !== undefined && { session_key: more.sessionKey }),
+        },
         { ack: { request: true } },
       );
       await worker.nextFrame("control.ack");

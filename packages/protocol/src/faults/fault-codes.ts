@@ -49,6 +49,11 @@ const faultTable = {
   "E.SESSION.NOT_REGISTERED": field(409, "The session was never registered, so it cannot be resumed or given work.", retryable),
   "E.SESSION.MISMATCH": field(409, "The session named is not the one this worker holds.", retryable),
   "E.SESSION.INVALID_TOKEN": field(401, "The session token is wrong or expired; a new handshake is needed.", retryable),
+  "E.SESSION.INVALID_PROOF": own(
+    401,
+    "The resume does not prove that its sender has the key that the session was opened with; a new handshake is needed.",
+    retryable,
+  ),
   "E.SESSION.SUPERSEDED": own(409, "A newer connection of the same worker has taken the session over."),
   "E.SESSION.GAP": own(409, "Frames are missing and can no longer be supplied; the session starts over.", retryable),
   "E.SESSION.ACK_UNSENT": own(400, "An acknowledgement names a frame that was never sent."),

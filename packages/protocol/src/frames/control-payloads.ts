@@ -10,7 +10,7 @@ const auth = t.object({
   fingerprint: t.optional(t.string({ maxLength: limits.tokenCharsMax })),
 });
 
-export const HandshakeSchema = t.object({
+export const HandshakeFirstGenSchema = t.object({
   protocol: t.integer(1, "2 and above is this protocol; 1 is its specification without extensions, or its first generation."),
   auth,
   worker: t.object({
@@ -19,6 +19,15 @@ export const HandshakeSchema = t.object({
     version: t.name(),
     hostname: t.name(),
   }),
+});
+export const HandshakeSchema = t.object({
+  ...HandshakeFirstGenSchema.properties,
+  session_key: t.optional(
+    t.string({
+      pattern: "^[A-Za-z0-9_-]{43}$",
+      description: "Ed25519 public key in base64url, made for this session: only its holder can resume the session.",
+    }),
+  ),
 });
 export type HandshakePayload = Static<typeof HandshakeSchema>;
 
@@ -124,6 +133,11 @@ export const ResumeSchema = t.object({
   ...ResumeFirstGenSchema.properties,
   last_seen_seq: t.optional(t.integer(-1, "Highest contiguous number received; -1 is nothing.")),
   boot_id: t.optional(t.id()),
+  proof: t.optionalObject({
+    count: t.integer(1, "Higher than in every earlier proof under this key."),
+    age_ms: t.integer(0, "Since the worker received the session token, by its own clock."),
+    signature: t.string({ pattern: "^[A-Za-z0-9_-]{86}$", description: "Ed25519, base64url." }),
+  }),
 });
 export type ResumePayload = Static<typeof ResumeSchema>;
 

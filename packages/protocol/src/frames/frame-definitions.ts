@@ -100,7 +100,7 @@ const v2Frames: Record<FrameType, FrameDefinition> = defineFrames("drop", v2Sche
 const firstGenFrames: Partial<Record<FrameType, FrameDefinition>> = defineFrames(
   "refuse",
   {
-    "control.handshake": control.HandshakeSchema,
+    "control.handshake": control.HandshakeFirstGenSchema,
     "control.register": control.RegisterFirstGenSchema,
     "control.session.accept": control.SessionAcceptFirstGenSchema,
     "control.resume": control.ResumeFirstGenSchema,

@@ -7,6 +7,7 @@ import type { LinkContext } from "./link-context.ts";
 import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
 import { linkFeatures, linkPayloadTypes, type WorkerCapabilities, type WorkerIdentity } from "./link-ports.ts";
 import { SchedulerSession } from "./scheduler-session.ts";
+import { SessionKey } from "./session-key.ts";
 import type { DialTarget } from "./websocket-dialer.ts";
 import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
@@ -41,6 +42,8 @@ export class ConnectionLifecycle {
   readonly #parts: ConnectionLifecycleParts;
   #phase: LinkPhase = "NEW";
   #session: SchedulerSession | null = null;
+  /** Of the last handshake. */
+  #sessionKey: SessionKey | null = null;
   /** Dials in a row that led to nothing that proved itself. */
   #failureCount = 0;
   #dialTarget: DialTarget = "next";
@@ -100,9 +103,11 @@ export class ConnectionLifecycle {
 
   handleOpen(): void {
     if (!this.transition("open")) return;
-    const { identity, settings } = this.#context;
-    if (this.#session === null) this.#sendRequest("control.handshake", buildHandshake(identity), settings.handshakeTimeoutMs);
-    else this.#sendRequest("control.resume", buildResume(identity, this.#session), settings.acceptTimeoutMs);
+    const { identity, settings, ports } = this.#context;
+    if (this.#session !== null)
+      return this.#sendRequest("control.resume", this.#session.buildResume(identity.boot), settings.acceptTimeoutMs);
+    this.#sessionKey = new SessionKey(ports.randomBytes(32));
+    this.#sendRequest("control.handshake", buildHandshake(identity, this.#sessionKey), settings.handshakeTimeoutMs);
   }
 
   #sendRequest(type: "control.handshake" | "control.register" | "control.resume", payload: object, timeoutMs: number): void {
@@ -148,7 +153,7 @@ export class ConnectionLifecycle {
     else if (session === null) return "an accept came before the register";
     else if (this.#phase === "HANDSHAKING") this.#resumeSession(session, accept);
     // Within a session an accept renews its token.
-    else if (id === session.id) session.token = accept.session_token;
+    else if (id === session.id) session.setToken(accept.session_token);
     else return `an accept of session ${id} came in session ${session.id}`;
     return null;
   }
@@ -196,7 +201,7 @@ export class ConnectionLifecycle {
   #openSession(accept: SessionAcceptPayload): void {
     const { heartbeats, attempts, dispatcher, isLeaving } = this.#parts;
     this.transition("accept");
-    this.#session = new SchedulerSession(accept, this.#context, attempts, dispatcher);
+    this.#session = new SchedulerSession(accept, this.#sessionKey, this.#context, attempts, dispatcher);
     heartbeats.startSession(accept, this.#sentAt);
     this.#context.log("info", "ready", `session ${accept.session_id} is open`, {
       session: accept.session_id,
@@ -214,7 +219,7 @@ export class ConnectionLifecycle {
     const again = session.resume(this.#resumeAck);
     if (again === null) return this.endInconsistentSession();
     this.transition(isLeaving() ? "resumeDraining" : "resume");
-    session.token = accept.session_token;
+    session.setToken(accept.session_token);
     heartbeats.resumeSession(accept, this.#sentAt);
     const details = { session: session.id, again: again.length, ...attempts.counts };
     this.#context.log("info", "resumed", `session ${session.id} is resumed`, details);
@@ -250,9 +255,9 @@ export class ConnectionLifecycle {
   }
 }
 
-function buildHandshake({ auth, name, instance, version, hostname }: WorkerIdentity): object {
+export function buildHandshake({ auth, name, instance, version, hostname }: WorkerIdentity, { publicKey }: SessionKey): object {
   const worker = { worker_name: name, worker_instance_id: instance, version, hostname };
-  return { protocol: 2, auth, worker };
+  return { protocol: 2, auth, worker, session_key: publicKey };
 }
 
 function buildRegister({ boot }: WorkerIdentity, capabilities: WorkerCapabilities, running: readonly HeldTaskRef[]): object {
@@ -268,10 +273,6 @@ function buildRegister({ boot }: WorkerIdentity, capabilities: WorkerCapabilitie
     running,
     ...resourcesField(resources),
   };
-}
-
-function buildResume({ boot }: WorkerIdentity, session: { id: string; token: string; lastSeenSeq: number }): object {
-  return { session_id: session.id, session_token: session.token, last_seen_seq: session.lastSeenSeq, boot_id: boot };
 }
 
 /** All resources or no list: what a list leaves out counts as gone. */

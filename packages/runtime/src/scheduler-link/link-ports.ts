@@ -9,7 +9,9 @@ import type { LinkPhase } from "./link-phase.ts";
 import type { SchedulerDialer } from "./websocket-dialer.ts";
 
 /** Transport, clock, randomness and runner. Only `startHandler` may call back into the link before it has returned. */
-export interface LinkPorts extends Pick<WorkerEnvironment, "now" | "random">, Omit<SchedulerDialer, "whenClosed"> {
+export interface LinkPorts
+  extends Pick<WorkerEnvironment, "now" | "random" | "randomBytes">,
+    Omit<SchedulerDialer, "whenClosed"> {
   /** The time of day for the envelope; shown, never used for a decision. */
   timestamp(): string;
   /** `tick` is wanted at this instant; a later call replaces an earlier one. */

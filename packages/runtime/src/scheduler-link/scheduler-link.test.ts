@@ -1,3 +1,4 @@
+import { sampleProvenResume } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import { LinkHarness, readFramePayload, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
 
@@ -21,6 +22,7 @@ describe("session of a worker", () => {
       protocol: 2,
       auth: { mode: "token", token: "t" },
       worker: { worker_name: "box", worker_instance_id: "w-1", version: "0.1.0", hostname: "host" },
+      session_key: sampleProvenResume.publicKey,
     });
   });
 

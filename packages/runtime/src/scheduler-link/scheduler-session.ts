@@ -1,27 +1,45 @@
 // One session as its worker sees it: id, token, windows, and how work frames travel in it. It outlives its sockets.
 
-import { type AckPayload, type Envelope, limits, type SessionAcceptPayload } from "@astraflow/protocol";
+import {
+  type AckPayload,
+  type Envelope,
+  limits,
+  type ResumePayload,
+  type SessionAcceptPayload,
+} from "@astraflow/protocol";
 import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import type { OutboxMessage, OutboxStream } from "../outbox/outbox.ts";
 import type { AttemptManager } from "./attempt-manager.ts";
 import { type LinkContext, logIgnoredFrame } from "./link-context.ts";
+import type { SessionKey } from "./session-key.ts";
 import type { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 export class SchedulerSession {
   readonly id: string;
   /** Shown at a resume. Every accept brings another and ends the one before. */
-  token: string;
+  #token: string;
+  #tokenReceivedAt: number;
+  /** Signs resumes; null where the scheduler does not ask for that. */
+  readonly #key: SessionKey | null;
   readonly stream: OutboxStream;
   readonly #context: LinkContext;
   readonly #attempts: AttemptManager;
   readonly #dispatcher: WorkFrameDispatcher;
 
   /** A fresh one: numbers start at 0, and all that was not acked goes into it. */
-  constructor(accept: SessionAcceptPayload, context: LinkContext, attempts: AttemptManager, dispatcher: WorkFrameDispatcher) {
+  constructor(
+    accept: SessionAcceptPayload,
+    key: SessionKey | null,
+    context: LinkContext,
+    attempts: AttemptManager,
+    dispatcher: WorkFrameDispatcher,
+  ) {
     const { session_id, session_token, send_window, recv_window, features } = accept;
     const { windowDefault, outbox, reorderBytesMax } = context.settings;
     this.id = session_id;
-    this.token = session_token;
+    this.#token = session_token;
+    this.#tokenReceivedAt = context.ports.now();
+    this.#key = features?.includes("proof") ? key : null;
     this.#context = context;
     this.#attempts = attempts;
     this.#dispatcher = dispatcher;
@@ -36,8 +54,15 @@ export class SchedulerSession {
     attempts.attachStream(this.stream);
   }
 
-  get lastSeenSeq(): number {
-    return this.stream.lastSeen;
+  setToken(token: string): void {
+    this.#token = token;
+    this.#tokenReceivedAt = this.#context.ports.now();
+  }
+
+  buildResume(boot: string): ResumePayload {
+    const { lastSeen: last_seen_seq } = this.stream;
+    const resume = { session_id: this.id, session_token: this.#token, last_seen_seq, boot_id: boot };
+    return this.#key?.prove(resume, this.#context.ports.now() - this.#tokenReceivedAt) ?? resume;
   }
 
   /** Receives a work frame. The stream puts them in order and drops repeats; each is acked once it was handled. */

@@ -1,4 +1,5 @@
 // Sessions that survive their socket, seen from the worker: what it asks, what it sends again, and when it gives a session up.
+import { sampleProvenResume } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import { type LinkHarness, readyLinkHarness } from "../../test/link-harness.ts";
 
@@ -29,6 +30,35 @@ describe("a session that goes on", () => {
     expect(harness.link.status).toMatchObject({ phase: "READY", held: 2 });
     expect(harness.eventsNamed("resumed")).toHaveLength(1);
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
+  });
+
+  it("[W650] a worker signs each resume with the key of its handshake: the session, its newest token, a rising count and the token's age", () => {
+    const harness = readyLinkHarness({}, { features: ["proof"] });
+    harness.advance(2_000);
+    cut(harness);
+
+    harness.resumeSession(-1, { session_token: "newer" });
+    const first = harness.payload("control.resume");
+    harness.advance(3_000);
+    cut(harness);
+    harness.resumeSession(-1);
+    const second = harness.payload("control.resume");
+
+    expect(first).toMatchObject(sampleProvenResume.resume);
+    expect(second).toMatchObject({ session_token: "newer", proof: { count: 2, age_ms: 3_000 } });
+    expect(second.proof?.signature).not.toBe(first.proof?.signature);
+  });
+
+  it("[W650] a worker makes a new key for every handshake, and signs nothing for a scheduler that does not ask for it", () => {
+    const harness = readyLinkHarness();
+    const keys = [harness.payload("control.handshake").session_key];
+    harness.keyByte = 8;
+    cut(harness);
+    harness.openSession();
+    keys.push(harness.payload("control.handshake").session_key);
+
+    expect(new Set(keys).size).toBe(2);
+    expect(harness.payload("control.resume")).not.toHaveProperty("proof");
   });
 
   it("[B63] a worker that cannot execute a package command reports it as failed in a frame of its own, which is resent where it was lost", () => {

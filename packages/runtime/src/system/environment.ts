@@ -7,6 +7,8 @@ export interface WorkerEnvironment {
   wallClock(): number;
   /** 0 <= n < 1 */
   random(): number;
+  /** Random bytes that nobody can guess, for keys. */
+  randomBytes(count: number): Uint8Array;
   /** Calls back after so many milliseconds; the answer takes that back. */
   after(ms: number, call: () => void): () => void;
   /** Calls back once all that has arrived by now was taken in. */

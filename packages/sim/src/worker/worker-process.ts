@@ -1,6 +1,7 @@
 // A worker process: the real worker (link, executor, outbox) in the simulated environment. One object for each process; worker-machine.ts starts and
 // kills it.
 
+import { createHash } from "node:crypto";
 import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { Timeline } from "../kernel/timeline.ts";
@@ -31,11 +32,14 @@ export class WorkerProcess {
 
   constructor(options: WorkerProcessOptions) {
     const { spec, identity, eventLoop, timeline, random } = options;
+    let keyCount = 0;
     const engineRandom = random.fork("worker");
     const environment: WorkerEnvironment = {
       now: () => eventLoop.clock.mono(),
       wallClock: () => eventLoop.clock.wall(),
       random: () => engineRandom.random(),
+      // Not drawn from the dice: whether sessions have keys must not change what a seed does.
+      randomBytes: (count) => createHash("sha512").update(`${identity.boot} ${keyCount++}`).digest().subarray(0, count),
       after: (ms, call) => eventLoop.after(ms, call),
       // As setImmediate: after all that has arrived by now.
       defer: (call) => void timeline.after(0, () => eventLoop.deliver(call)),

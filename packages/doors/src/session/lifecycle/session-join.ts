@@ -17,6 +17,8 @@ type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
 export class JoinProgress {
   /** Id of the token that can resume the session; every accept replaces it. */
   jti: string | null = null;
+  /** When that token was issued, by the monotonic clock. */
+  issuedAt = 0;
   answer: JoinAnswer | null = null;
   /** Ids of frames that may be repeated until they are acked. */
   registerFrameId: string | null = null;
@@ -32,6 +34,10 @@ export class JoinProgress {
   pendingAttempt: number | null = null;
   retryAt = Number.POSITIVE_INFINITY;
   renewTokenAt = Number.POSITIVE_INFINITY;
+
+  tokenAgeMs(now: number): number {
+    return now - this.issuedAt;
+  }
 
   /** No answer counts any more. */
   cancel(): void {
@@ -137,7 +143,9 @@ function sendOpening(session: Session, connection: SessionConnection, body: Join
 const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
 
 function buildAccept(session: Session, answer: JoinAnswer, token: IssuedSessionToken, isResumed: boolean): SessionAcceptPayload {
-  const features = supportedFeatures.filter((feature) => session.registration.features.has(feature));
+  const announced = supportedFeatures.filter((feature) => session.registration.features.has(feature));
+  // A worker announces this one by the key in its handshake.
+  const features = session.identity.sessionKey === null ? announced : [...announced, "proof"];
   return {
     session_id: session.id,
     session_token: token.token,
@@ -166,6 +174,7 @@ function sendAccept(session: Session, connection: SessionConnection, isResumed: 
   const { clock } = context.environment;
   const canRenew = session.registration.features.has("renew");
   join.jti = token.jti;
+  join.issuedAt = clock.monotonic();
   join.renewTokenAt = canRenew ? clock.monotonic() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
   connection.send(writer.encodeAccept(buildAccept(session, answer, token, isResumed)));
 }

@@ -19,6 +19,7 @@ import { MiddlewareAttempts } from "./middleware-attempts.ts";
 import { OutboundFrames, type OutboundItem } from "./outbound-frames.ts";
 import { clampWindows, type SessionContext, windowSizesFor } from "./session-context.ts";
 import { checkJoinTimers, JoinProgress } from "./session-join.ts";
+import { endFormerSocket } from "./session-takeover.ts";
 
 export class Session implements ConnectionOwner {
   readonly id: string;
@@ -165,7 +166,7 @@ export class Session implements ConnectionOwner {
   attachConnection(connection: SessionConnection): void {
     const old = this.connection;
     this.connection = connection;
-    old?.close("superseded session");
+    if (old !== null) endFormerSocket(this, old, connection);
     this.context.registry.reattach(this);
     this.stream.pause();
     this.resendOnFlush = [];

@@ -14,6 +14,7 @@ const bound: HandshakeIdentity = {
   displayInfo: { name: "painter", version: "1.0.0", hostname: "box" },
   handshakeFrameId: "control.handshake-0",
   authenticated: { tenant: "default", user: "ann", credential: "ann", thumbprint: null },
+  sessionKey: null,
   freshBootId: null,
   isProcessUnknown: true,
   isHandshakeNumbered: false,

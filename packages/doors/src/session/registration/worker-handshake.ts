@@ -3,6 +3,7 @@
 import { type Dialect, detectDialect, type Envelope, Fault, fault } from "@astraflow/protocol";
 import type { ServiceEnvironment } from "@astraflow/services";
 import type { PeerCertificate } from "../../auth/certificates.ts";
+import { SessionPublicKey } from "../../auth/session-proof.ts";
 import type { AuthenticatedWorker, WorkerAuthenticator } from "../../auth/worker-authenticator.ts";
 import { hasFrameCounter, type RestartDetector } from "../frames/older-dialects.ts";
 import { readFramePayload } from "../frames/work-frames.ts";
@@ -18,6 +19,8 @@ export interface HandshakeIdentity {
   /** Id of the handshake's frame: the older workers repeat it until it is acked. */
   readonly handshakeFrameId: string;
   readonly authenticated: AuthenticatedWorker;
+  /** Whose holder alone may resume the session; null where the worker brought none. */
+  readonly sessionKey: SessionPublicKey | null;
   /** For dialects without a boot id: a fresh one when the frame shows a new process, else null. */
   readonly freshBootId: string | null;
   /** Nothing in the handshake tells a new process from the one before. */
@@ -51,6 +54,9 @@ export function authenticateHandshake(
   if (authenticated.tenant !== tenant) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
   if (sender.role !== "worker" || sender.id !== instance)
     return fault("E.SESSION.TENANT_MISMATCH", "sender must be the worker that the handshake names");
+  // Only workers of this protocol know what a key is for.
+  const { session_key } = handshake;
+  const sessionKey = dialect === "v2" && session_key !== undefined ? new SessionPublicKey(session_key) : null;
   const worker = `${tenant}/${instance}`;
   const isNewProcess = dialect !== "v2" && context.restartDetector.isRestart(worker, first);
   const isProcessUnknown = dialect === "v2" || !hasFrameCounter(first);
@@ -62,6 +68,7 @@ export function authenticateHandshake(
     displayInfo: { name: worker_name || instance, version, hostname },
     handshakeFrameId: first.id,
     authenticated,
+    sessionKey,
     freshBootId: isNewProcess ? context.environment.ids.next() : null,
     isProcessUnknown,
     isHandshakeNumbered: first.seq !== undefined,

@@ -174,6 +174,9 @@ export class JoinHandshake implements ConnectionOwner {
     if (resume instanceof Fault) return this.#rejectFirstFrame(first, resume);
     const session = findResumableSession(first, resume, this.#connection.socket.certificate, this.#context);
     if (session instanceof Fault) return this.#rejectFirstFrame(first, session);
+    // Checked once: from here on the proof is used up.
+    const unproven = session.identity.sessionKey?.checkProof(resume, session.join.tokenAgeMs(session.now())) ?? null;
+    if (unproven !== null) return this.#rejectFirstFrame(first, unproven);
     const { tenant, instance } = session.identity;
     this.#context.admission.throttle.recordSuccess({ address: this.#connection.socket.address, tenant, instance });
     this.#context.frameTrace?.publishReceived(first, bytes, session.framePeer);

@@ -38,4 +38,20 @@ describe("verdicts", () => {
       "which was reset on c1",
     );
   });
+
+  it("[X55] the verdicts checker accepts that a session goes on after its older socket was told of the takeover", () => {
+    const superseded = { code: "E.SESSION.SUPERSEDED", reason: "this session was resumed on another connection" };
+    const taken = () =>
+      sessionAccepted()
+        .link("w1", "c2", "dialled")
+        .link("w1", "c2")
+        .sendToScheduler("w1", "c2", "control.resume", { session_id: "s-1", session_token: "t", last_seen_seq: 0 })
+        .sendToWorker("w1", "c1", "control.reset", superseded)
+        .sendToWorker("w1", "c2", "control.session.accept", accept("s-1", true));
+
+    expect(passesChecker(taken(), "verdicts")).toBe(true);
+    expect(
+      violationOf(sessionAccepted().sendToWorker("w1", "c1", "control.reset", superseded).resumed("w1", "c2", "s-1"), "verdicts"),
+    ).toContain("which was reset on c1");
+  });
 });

@@ -48,12 +48,16 @@ export class ResumeRequestsAreAnswered extends Checker {
       this.checkedCount++;
       this.#waiting.delete(connection);
       this.#asked.delete(connection);
-      // Refusing a resume ends no session that another socket may hold.
-      if (this.#isBound.get(connection) === sessionKey) this.#ended.set(sessionKey, connection);
+      // Neither a refused resume nor the word to a socket whose session another one has resumed ends the session.
+      if (this.#isBound.get(connection) === sessionKey && !this.#isTakenOver(frame)) this.#ended.set(sessionKey, connection);
     }
     const reset = this.#ended.get(sessionKey);
     if (seq !== null && reset !== undefined)
       this.fail(`${type} ${seq} was sent to ${worker} in ${sessionKey}, which was reset on ${reset}`, worker, connection);
+  }
+
+  #isTakenOver({ payload, sessionKey }: ObservedFrame): boolean {
+    return payload["code"] === "E.SESSION.SUPERSEDED" && [...this.#asked.values()].includes(sessionKey);
   }
 
   #checkAccept({ worker, connection, payload, sessionKey }: ObservedFrame): void {
