@@ -40,6 +40,8 @@ export const sessionLimits = {
   /** More bytes than this in the socket, or waiting for it: the peer does not read, so the socket ends. */
   socketBytesMax: 8 * MiB + limits.frameBytesMax,
   waitingBytesMax: 64 * MiB,
+  /** What all sessions hold together, in windows, queues and sockets; above this those that hold most are reset. */
+  heldBytesTotalMax: 1024 * MiB,
   /** Bytes of frames that the engine has not answered; above this the socket is paused. */
   unansweredBytesMax: 8 * MiB,
   /** The same for frames behind a handshake or resume that waits for its turn: thousands may wait at once. */

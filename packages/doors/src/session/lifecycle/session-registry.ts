@@ -1,9 +1,12 @@
 // The sessions of this process: by id, at most one per worker, and the detached ones, which end when they are not resumed in time.
 
+import { fault } from "@astraflow/protocol";
 import type { SessionLimits } from "../connection/session-limits.ts";
 import type { Session } from "./session.ts";
 
-type RegistryLimits = Pick<SessionLimits, "resumeTimeoutMs" | "detachedMax" | "detachedBytesTotalMax">;
+type RegistryLimits = Pick<SessionLimits, "resumeTimeoutMs" | "detachedMax" | "detachedBytesTotalMax" | "heldBytesTotalMax">;
+
+const heldBytesOf = ({ heldBytes, connection }: Session): number => heldBytes + (connection?.socket.bufferedAmount ?? 0);
 
 interface DetachedSession {
   readonly since: number;
@@ -83,6 +86,22 @@ export class SessionRegistry {
     this.reattach(session);
     this.#byId.delete(session.id);
     if (this.isCurrent(session)) this.#byWorker.delete(session.identity.worker);
+  }
+
+  /** Resets the sessions that hold most while all of them together hold too much. Their workers come back, and lose nothing that they hold. */
+  limitHeldBytes(): void {
+    const { heldBytesTotalMax } = this.#limits;
+    let total = 0;
+    for (const session of this.#byId.values()) total += heldBytesOf(session);
+    if (total <= heldBytesTotalMax) return;
+    const bySize = [...this.#byId.values()].map((session) => ({ session, bytes: heldBytesOf(session) }));
+    bySize.sort((one, other) => other.bytes - one.bytes);
+    for (const { session, bytes } of bySize) {
+      // Down to three quarters, so that it is not due again at the next look.
+      if (total <= heldBytesTotalMax * 0.75) return;
+      total -= bytes;
+      session.reset(fault("E.OVERLOADED", "the sessions of this scheduler hold too much together, and this one holds most"));
+    }
   }
 
   /** Ends the sessions that were detached for too long. */

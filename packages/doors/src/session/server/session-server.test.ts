@@ -5,10 +5,10 @@ import { sampleTokens } from "../../testing/doors-fixture.ts";
 import { createFakeAuthenticator } from "../../testing/fake-authenticator.ts";
 import { handshakePayload, registerPayload } from "../../testing/fake-worker.ts";
 import { encodeFrame, nextLoopTurn, RecordingSocket } from "../../testing/recording-socket.ts";
-import { sessionLimits } from "../connection/session-limits.ts";
+import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
 import { SessionServer } from "./session-server.ts";
 
-function openServer() {
+function openServer(limits: Partial<SessionLimits> = {}) {
   const engine = createFakeEngine();
   const environment = createFakeEnvironment();
   const sessionServer = new SessionServer({
@@ -16,6 +16,7 @@ function openServer() {
     authenticator: createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() }),
     environment,
     metrics: createMetricsRegistry(),
+    limits,
   });
   return { engine, environment, sessionServer };
 }
@@ -37,6 +38,33 @@ describe("the session server", () => {
     expect(socket.calls).toEqual(["trust"]);
     expect(await engine.nextCommand("worker.leave")).toMatchObject({ session: join.session, reason: "socket closed with 1006" });
     expect(sessionServer.connections).toBe(0);
+  });
+
+  it("[D656] the sessions that hold most are reset when all of them together hold too much, and the others go on", async () => {
+    const { environment, sessionServer } = openServer({ heldBytesTotalMax: 1_000, resetCloseDelayMs: 0 });
+    const sockets = await Promise.all(
+      ["w-1", "w-2", "w-3"].map(async (instance) => {
+        const socket = new RecordingSocket();
+        const sender = { sender: { role: "worker", id: instance } };
+        const greeting = handshakePayload();
+        const worker = { ...greeting.worker, worker_instance_id: instance };
+        const events = sessionServer.acceptSocket(socket);
+        events.message(encodeFrame("control.handshake", { ...greeting, worker }, sender), false);
+        await nextLoopTurn();
+        events.message(encodeFrame("control.register", registerPayload(), sender), false);
+        await nextLoopTurn();
+        return socket;
+      }),
+    );
+    for (const [at, bytes] of [100, 800, 90].entries()) Object.assign(sockets[at] ?? {}, { bufferedAmount: bytes });
+
+    environment.advance(sessionLimits.sweepMs);
+    expect(sockets.map(({ types }) => types.includes("control.reset"))).toEqual([false, false, false]);
+    Object.assign(sockets[0] ?? {}, { bufferedAmount: 150 });
+    environment.advance(sessionLimits.sweepMs);
+
+    expect(sockets.map(({ types }) => types.includes("control.reset"))).toEqual([false, true, false]);
+    expect(sockets[1]?.sent.at(-1)?.payload).toMatchObject({ code: "E.OVERLOADED" });
   });
 
   it("[D21] the session server limits the bytes of an unauthenticated socket, and terminates a socket that stays silent for two pings", async () => {

@@ -148,6 +148,7 @@ export class SessionServer {
     const now = this.#context.environment.clock.monotonic();
     for (const connection of this.#connections) connection.checkTimers(now);
     this.#context.registry.endExpired(now);
+    this.#context.registry.limitHeldBytes();
   }
 
   /** Credentials were revoked or rotated: all sessions are checked again, the detached ones too. */
