@@ -1,6 +1,7 @@
 // The environment of the doors in production: real clocks and timers, unguessable ids, the log.
 
 import { randomBytes } from "node:crypto";
+import { setImmediate as nextRound } from "node:timers/promises";
 import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "./log.ts";
 
@@ -19,6 +20,7 @@ export function createServiceEnvironment(log: Log, isDebug = false): ServiceEnvi
     },
     // 144 bits, because the id of a session gives access to it.
     ids: { next: () => randomBytes(18).toString("base64url") },
+    yieldLoop: () => nextRound(),
     isDebug,
     log: ({ level, event, ...fields }) => log[level](fields, event),
   };

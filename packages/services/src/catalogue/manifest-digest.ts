@@ -17,9 +17,23 @@ export const manifestDigest = (manifest: Manifest): string => sha256(canonicalJs
 /** By the text that was reported: a fleet that joins at once reports the same few. */
 const digestsOfTexts = new LruMap<string, string | null>({ entriesMax: 2_000 });
 
+/** The same by the object: whoever asks again about one report pays nothing. */
+const digestsOfReports = new WeakMap<object, { readonly key: string; readonly digest: string | undefined }>();
+
 /** The digest of what a worker reported for a package; undefined where that is no manifest of it. */
-export function reportedManifestDigest({ name, version, manifest: reported }: ReportedPackage): string | undefined {
-  if (reported === undefined || reported === null) return undefined;
+export function reportedManifestDigest(reported: ReportedPackage): string | undefined {
+  const { name, version, manifest } = reported;
+  if (manifest === undefined || manifest === null) return undefined;
+  if (typeof manifest !== "object") return digestByText(reported);
+  const key = `${name}/${version}`;
+  const known = digestsOfReports.get(manifest);
+  if (known?.key === key) return known.digest;
+  const digest = digestByText(reported);
+  digestsOfReports.set(manifest, { key, digest });
+  return digest;
+}
+
+function digestByText({ name, version, manifest: reported }: ReportedPackage): string | undefined {
   const key = sha256(`${name}/${version} ${JSON.stringify(reported)}`);
   const known = digestsOfTexts.get(key);
   if (known !== undefined) return known ?? undefined;

@@ -50,6 +50,32 @@ describe("manifests that workers bring", () => {
     expect(writes()).toBe(2);
   });
 
+  it("[A613] manifests beyond the first Mi characters of a report are read one at a time, with others in between, and all are stored", async () => {
+    let pauses = 0;
+    const yieldLoop = async () => void (pauses += 1);
+    const { engineClient, reader } = docs;
+    const recorder = new ManifestRecorder({
+      engineClient,
+      reader,
+      digest: (text) => text,
+      environment: { ...environment, yieldLoop },
+    });
+    const large = (name: string) => {
+      const [node] = sampleManifest(name, "1.0.0")["nodes"] as object[];
+      const description = "d".repeat(60_000);
+      return shown(name, "1.0.0", {
+        nodes: Array.from({ length: 10 }, (_, at) => ({ ...node, type: `${name}.n${at}`, description })),
+      });
+    };
+
+    recorder.recordManifests("default", ["a", "b", "c", "d", "e"].map(large));
+    await recorder.whenIdle();
+
+    expect([...docs.docs.keys()]).toEqual(["a", "b", "c", "d", "e"].map((name) => `default/package/${name}/1.0.0`));
+    expect(pauses).toBeGreaterThanOrEqual(4);
+    expect(writes()).toBe(2);
+  });
+
   it("[A403] different manifests of one version are stored once each, the newest five, and one that is announced again comes first again after a minute", async () => {
     const stored = () => {
       const { manifest, others = [] } = docs.body("default", "package", "demo/1.0.0") as unknown as PackageDocument;
@@ -154,7 +180,7 @@ describe("manifests that workers bring", () => {
     environment.advance(2_000);
     await catalogues.current("default");
 
-    expect(whole).toBe(10);
+    expect(whole).toBe(11);
     expect(docs.queries.filter(({ page }) => page === "docs")).toHaveLength(whole + 1);
     expect((await catalogues.current("default")).versions("demo")).toHaveLength(250);
   });

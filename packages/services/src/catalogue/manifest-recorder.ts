@@ -16,8 +16,11 @@ import type { ServiceContext } from "../environment/service-environment.ts";
 import { manifestDigest, type ReportedPackage } from "./manifest-digest.ts";
 
 const recorderLimits = {
-  /** Manifests in one write. */
+  /** Manifests in one write, and their characters: the stored ones are read and compared with them in one go. */
   batchMax: 50,
+  batchCharsMax: 2 * 1024 * 1024,
+  /** Characters of one report that are read at once; the rest is read later, one manifest at a time. */
+  readAtOnceCharsMax: 1024 * 1024,
   /** Manifests that wait; a fleet that joins at once mostly shows the same ones. */
   waitingMax: 2_000,
   /** Digests remembered, so that what is known costs no read. */
@@ -37,13 +40,19 @@ interface ReportedManifest {
   readonly name: string;
   readonly manifest: Manifest;
   readonly raw: string;
+  readonly chars: number;
+}
+
+/** One that is read when its turn comes: the caller had sent enough that was read at once. */
+interface UnreadManifest extends Pick<ReportedManifest, "tenant" | "name"> {
+  readonly reported: ReportedPackage;
 }
 
 export class ManifestRecorder {
   readonly #context: ServiceContext;
   /** By tenant and document: digest of the text that was shown last and is kept. */
   readonly #recordedDigests = new Map<string, string>();
-  readonly #queue: ReportedManifest[] = [];
+  readonly #queue: (ReportedManifest | UnreadManifest)[] = [];
   #writing: Promise<void> | null = null;
 
   constructor(context: ServiceContext) {
@@ -53,9 +62,16 @@ export class ManifestRecorder {
   /** Stores those that are new, some time later. Never throws. */
   recordManifests(tenant: string, reported: readonly ReportedPackage[]): void {
     const queue = this.#queue;
+    let charsLeft: number = recorderLimits.readAtOnceCharsMax;
     for (const one of reported) {
-      const manifest = this.#parseReported(tenant, one);
-      if (manifest === null) continue;
+      if (one.manifest === undefined || one.manifest === null) continue;
+      const name = `${one.name}/${one.version}`;
+      const manifest = charsLeft > 0 ? this.#parseReported(tenant, name, one) : { tenant, name, reported: one };
+      if (typeof manifest === "number") {
+        charsLeft -= manifest;
+        continue;
+      }
+      if ("chars" in manifest) charsLeft -= manifest.chars;
       if (queue.length >= recorderLimits.waitingMax)
         return this.#context.environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
       queue.push(manifest);
@@ -69,14 +85,14 @@ export class ManifestRecorder {
     while (this.#writing !== null) await this.#writing;
   }
 
-  #parseReported(tenant: string, reported: ReportedPackage): ReportedManifest | null {
-    if (reported.manifest === undefined || reported.manifest === null) return null;
-    const raw = this.#context.digest(JSON.stringify(reported.manifest));
-    const name = `${reported.name}/${reported.version}`;
-    if (this.#recordedDigests.get(`${tenant}/${name}`) === raw) return null;
+  /** A number of characters: it is stored already, or it is no manifest of its package. */
+  #parseReported(tenant: string, name: string, reported: ReportedPackage): ReportedManifest | number {
+    const text = JSON.stringify(reported.manifest);
+    const raw = this.#context.digest(text);
+    if (this.#recordedDigests.get(`${tenant}/${name}`) === raw) return text.length;
     const manifest = readManifest(reported.manifest);
     const isItsOwn = !(manifest instanceof Fault) && manifest.name === reported.name && manifest.version === reported.version;
-    return isItsOwn ? { tenant, name, manifest, raw } : null;
+    return isItsOwn ? { tenant, name, manifest, raw, chars: text.length } : text.length;
   }
 
   async #writeQueued(): Promise<void> {
@@ -85,13 +101,25 @@ export class ManifestRecorder {
       const { tenant } = first;
       // Each document once in a write; a repeat waits for the next one.
       const batch = new Map<string, ReportedManifest>();
-      while (queue[0]?.tenant === tenant && !batch.has(queue[0].name) && batch.size < recorderLimits.batchMax) {
-        const reported = queue.shift() as ReportedManifest;
-        batch.set(reported.name, reported);
+      let charsLeft: number = recorderLimits.batchCharsMax;
+      for (let next = queue[0]; next?.tenant === tenant; next = queue[0]) {
+        if (batch.has(next.name) || batch.size >= recorderLimits.batchMax || charsLeft <= 0) break;
+        queue.shift();
+        const manifest = await this.#read(next);
+        if (typeof manifest === "number") continue;
+        batch.set(manifest.name, manifest);
+        charsLeft -= manifest.chars;
       }
-      await this.#writeWithRetry(tenant, [...batch.values()]);
+      if (batch.size > 0) await this.#writeWithRetry(tenant, [...batch.values()]);
+      await this.#context.environment.yieldLoop?.();
     }
     this.#writing = null;
+  }
+
+  async #read(queued: ReportedManifest | UnreadManifest): Promise<ReportedManifest | number> {
+    if (!("reported" in queued)) return queued;
+    await this.#context.environment.yieldLoop?.();
+    return this.#parseReported(queued.tenant, queued.name, queued.reported);
   }
 
   #writeWithRetry(tenant: string, batch: readonly ReportedManifest[]): Promise<void> {

@@ -28,6 +28,8 @@ export interface ServiceEnvironment {
   readonly ids: { next(): string };
   /** Whether debug lines are written. Those about single frames are built only then. */
   readonly isDebug?: boolean;
+  /** Lets everything else that waits for this thread go first; absent: nothing else waits. */
+  readonly yieldLoop?: () => Promise<void>;
   log(line: LogRecord): void;
 }
 
