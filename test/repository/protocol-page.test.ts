@@ -40,7 +40,7 @@ describe("the page of the protocol", () => {
     const words = {
       [`${sessionLimits.unauthenticatedBytesMax / 1024} KiB and ${sessionLimits.handshakeTimeoutMs / 1000} s`]: "strangers",
       [`${sessionLimits.registerTimeoutMs / 1000} s to register`]: "register",
-      [`${limits.frameBytesMax / 2 ** 20} MiB in`]: "frames",
+      [`${limits.frameBytesMax / 2 ** 20} MiB in, ${limits.frameToWorkerBytesMax / 2 ** 20} MiB towards workers`]: "frames",
       [`${sessionLimits.sendWindow} frames, ${limits.windowMax.toLocaleString("en-US")} with \`wide\`, ${dialectRules.first.framesMax}`]:
         "windows",
       [`${sessionLimits.windowBytes / 2 ** 20} MiB`]: "bytes of windows",

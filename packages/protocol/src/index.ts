@@ -104,6 +104,7 @@ export { findJsonSyntaxError } from "./json/json-syntax.ts";
 export { isRecord, type JsonObject, type JsonValue, omitUndefined } from "./json/json-value.ts";
 export { type JsonLimits, limits } from "./json/limits.ts";
 export { checkWrittenJson, readJson } from "./json/read-json.ts";
+export { readJsonInSteps } from "./json/read-json-steps.ts";
 export { type AddressKind, classifyHost, classifyIpAddress } from "./network/network-address.ts";
 export { fileOrigin, packageOriginProblem } from "./network/package-origin.ts";
 export { renderFaultPage } from "./published/fault-page.ts";

@@ -26,8 +26,10 @@ export interface JsonLimits {
 const byteLimits = {
   /** From a peer that has not authenticated yet. */
   unauthenticatedFrameBytesMax: 64 * KiB,
-  /** From an authenticated worker; a register may contain whole manifests. */
-  frameBytesMax: 16 * MiB,
+  /** From an authenticated worker; a register may contain whole manifests. Reading a larger one would hold the thread of all callers for long. */
+  frameBytesMax: 8 * MiB,
+  /** To a worker of ours. */
+  frameToWorkerBytesMax: 16 * MiB,
   /** To a worker of the older dialects: its library closes the socket above this. */
   legacyFrameBytesMax: 1 * MiB,
   requestBytesMax: 8 * MiB,
@@ -58,6 +60,16 @@ const jsonLimits = {
     keysMax: 100_000,
     shapeKeysMax: 50_000,
     stringCharsMax: byteLimits.frameBytesMax,
+    numberCharsMax: 128,
+    ...frameCodes,
+  },
+  frameToWorker: {
+    bytesMax: byteLimits.frameToWorkerBytesMax,
+    depthMax: 64,
+    itemsMax: 200_000,
+    keysMax: 100_000,
+    shapeKeysMax: 50_000,
+    stringCharsMax: byteLimits.frameToWorkerBytesMax,
     numberCharsMax: 128,
     ...frameCodes,
   },

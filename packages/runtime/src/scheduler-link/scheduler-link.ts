@@ -27,7 +27,7 @@ import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
 const noDeadline = Number.POSITIVE_INFINITY;
 /** A batch nests its items two levels deeper than they would travel alone. */
-const frameJsonLimits = { ...limits.json.frame, depthMax: limits.json.frame.depthMax + 2 };
+const frameJsonLimits = { ...limits.json.frameToWorker, depthMax: limits.json.frameToWorker.depthMax + 2 };
 
 export type SchedulerLinkOptions = Omit<LinkContext, "writer" | "requestFlush" | "log">;
 

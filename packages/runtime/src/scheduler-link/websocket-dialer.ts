@@ -104,7 +104,12 @@ export class WebSocketDialer implements SchedulerDialer {
     try {
       const tls = url.startsWith("wss:") ? { ...this.#tls(), minVersion: "TLSv1.2" as const } : {};
       // Compression costs ten times what it saves on small frames; it stays off.
-      return new WebSocket(url, { perMessageDeflate: false, maxPayload: limits.frameBytesMax, handshakeTimeout: 10_000, ...tls });
+      return new WebSocket(url, {
+        perMessageDeflate: false,
+        maxPayload: limits.frameToWorkerBytesMax,
+        handshakeTimeout: 10_000,
+        ...tls,
+      });
     } catch (thrown) {
       // A certificate that cannot be read or makes no sense is a reason to try again later: somebody may be replacing it.
       return thrown instanceof Error ? thrown : new Error(String(thrown));

@@ -1,11 +1,13 @@
 // One worker's socket: reads its frames, limits what is unread and unanswered, notices silence, and passes the frames to its owner.
 // Transport-free: websocket-door.ts brings real sockets, the simulator its own.
 
-import { type Envelope, Fault, fault, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
+import { type Envelope, Fault, fault } from "@astraflow/protocol";
 import { addressBlockOf, type ServiceEnvironment } from "@astraflow/services";
 import type { MetricSeries } from "../../environment/metrics-registry.ts";
 import { type FrameTrace, frameLogFields } from "../frames/frame-trace.ts";
 import type { HandshakeIdentity } from "../registration/worker-handshake.ts";
+import type { LargeFrameQueue } from "./large-frames.ts";
+import { readFrame, readFrameInSteps } from "./read-frame.ts";
 import type { SessionLimits } from "./session-limits.ts";
 import type { SessionMetrics } from "./session-metrics.ts";
 import { type ConnectionPhase, connectionTransitions, transition } from "./session-phases.ts";
@@ -17,6 +19,8 @@ export interface ConnectionContext {
   readonly metrics: SessionMetrics;
   /** Null where nobody can see single frames. */
   readonly frameTrace: FrameTrace | null;
+  /** Null where reading may take as long as it takes. */
+  readonly largeFrames: LargeFrameQueue | null;
 }
 
 /** What a connection reports to: a JoinHandshake until there is a session, then that. */
@@ -66,8 +70,8 @@ export class SessionConnection implements WorkerSocketEvents {
   private phase: ConnectionPhase = "handshake";
   /** Who must have sent every later frame. */
   private identity: HandshakeIdentity | null = null;
-  /** Why frames are buffered: the worker waits for its turn to join, or its session for the engine's answer to a resume. */
-  private heldFor: "turn" | "session" | null = null;
+  /** Why frames are buffered: the worker waits for its turn to join, its session for the engine's answer to a resume, or a large frame is read. */
+  private heldFor: "turn" | "session" | "large frame" | null = null;
   private buffered: BufferedFrame[] = [];
   private bufferedBytes = 0;
   private isPaused = false;
@@ -172,18 +176,37 @@ export class SessionConnection implements WorkerSocketEvents {
       this.bufferedBytes += data.length + bufferedOverheadBytes;
       return;
     }
-    const envelope = this.parseFrame(data, isBinary);
-    if (envelope instanceof Fault) return this.owner.reset(envelope);
-    if (this.identity !== null && !isSentBy(this.identity, envelope)) return this.rejectSender(this.identity, envelope);
-    this.owner.handleFrame(envelope, data.length);
+    const { largeFrames } = this.context;
+    if (largeFrames !== null && data.length >= this.limits.largeFrameBytesMin) this.readLater(largeFrames, data, isBinary);
+    else this.handleParsed(readFrame(data, isBinary, this.identity), data.length);
   }
 
-  private parseFrame(data: Buffer, isBinary: boolean): Envelope | Fault {
-    if (isBinary) return fault("E.FRAME.INVALID", "frames are text, not binary");
-    const { json } = wireLimits;
-    // The socket library has checked that text is UTF-8.
-    const value = readJson(data.toString("utf8"), this.identity === null ? json.unauthenticated : json.frame);
-    return value instanceof Fault ? value : readEnvelope(value, this.identity?.dialect ?? "any");
+  private handleParsed(envelope: Envelope | Fault, bytes: number): void {
+    if (envelope instanceof Fault) return this.owner.reset(envelope);
+    if (this.identity !== null && !isSentBy(this.identity, envelope)) return this.rejectSender(this.identity, envelope);
+    this.owner.handleFrame(envelope, bytes);
+  }
+
+  /** What follows the frame is buffered until it is handled. */
+  private readLater(largeFrames: LargeFrameQueue, data: Buffer, isBinary: boolean): void {
+    if (!largeFrames.takes(data.length))
+      return this.owner.reset(fault("E.OVERLOADED", "too many large frames of workers wait to be read; come back later"));
+    this.hold("large frame");
+    this.bufferedBytes += data.length;
+    const read = async (): Promise<void> => {
+      if (this.isClosed) return;
+      const envelope = await largeFrames.readInSteps(readFrameInSteps(data, isBinary, this.identity));
+      const isOwn = !(envelope instanceof Fault) && this.identity !== null && isSentBy(this.identity, envelope);
+      if (isOwn) await largeFrames.digestManifests(envelope.payload);
+      // The socket may have closed, or the session ended, in the pauses.
+      if (this.isClosed) return;
+      this.heldFor = null;
+      this.handleParsed(envelope, data.length);
+      this.replayBuffered();
+      this.owner.scheduleFlush();
+      this.resumeIfDrained();
+    };
+    largeFrames.add(data.length, () => read().catch((problem: unknown) => this.owner.abort(problem, this)));
   }
 
   private rejectSender({ tenant, instance }: HandshakeIdentity, envelope: Envelope): void {
@@ -196,12 +219,14 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   /** Frames are buffered from now on, until `replayBuffered`. */
-  hold(heldFor: "turn" | "session"): void {
+  hold(heldFor: "turn" | "session" | "large frame"): void {
     this.heldFor = heldFor;
   }
 
   /** Handles the frames that came too early, in order. */
   replayBuffered(): void {
+    // The end of the large frame replays them.
+    if (this.heldFor === "large frame") return;
     const { buffered } = this;
     this.heldFor = null;
     this.dropBuffered();
@@ -306,8 +331,8 @@ export class SessionConnection implements WorkerSocketEvents {
   }
 
   private pauseIfOverloaded(): void {
-    const { waitingToJoinBytesMax, unansweredBytesMax } = this.limits;
-    if (this.isPaused || this.unansweredBytes <= (this.heldFor === "turn" ? waitingToJoinBytesMax : unansweredBytesMax)) return;
+    const { heldBytesMax, unansweredBytesMax } = this.limits;
+    if (this.isPaused || this.unansweredBytes <= (this.heldFor === null ? unansweredBytesMax : heldBytesMax)) return;
     this.isPaused = true;
     this.socket.pause();
   }

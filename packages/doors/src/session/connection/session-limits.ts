@@ -38,14 +38,17 @@ export const sessionLimits = {
   /** A frame gets its number while fewer bytes than this wait in the socket. */
   socketBytesSoft: 256 * KiB,
   /** More bytes than this in the socket, or waiting for it: the peer does not read, so the socket ends. */
-  socketBytesMax: 8 * MiB + limits.frameBytesMax,
+  socketBytesMax: 8 * MiB + limits.frameToWorkerBytesMax,
   waitingBytesMax: 64 * MiB,
   /** What all sessions hold together, in windows, queues and sockets; above this those that hold most are reset. */
   heldBytesTotalMax: 1024 * MiB,
   /** Bytes of frames that the engine has not answered; above this the socket is paused. */
   unansweredBytesMax: 8 * MiB,
-  /** The same for frames behind a handshake or resume that waits for its turn: thousands may wait at once. */
-  waitingToJoinBytesMax: 64 * KiB,
+  /** The same for frames behind a handshake, resume or large frame that waits for its turn: thousands may wait at once. */
+  heldBytesMax: 64 * KiB,
+  /** Frames from this on are read one at a time, in steps, and so many bytes of them may wait; the session of a further one is reset. */
+  largeFrameBytesMin: 512 * KiB,
+  largeFramesBytesMax: 512 * MiB,
   /** Heartbeats and other unnumbered frames the engine has not answered. */
   unnumberedMax: 256,
   unansweredHeartbeatsMax: 4,

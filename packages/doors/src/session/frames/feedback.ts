@@ -4,8 +4,10 @@ import { type FeedbackPayload, limits, type OutputChunk, omitUndefined } from "@
 
 type FeedbackBody = Omit<FeedbackPayload, "run_id" | "task_id" | "fence">;
 
+export type LimitedFeedback = FeedbackBody & { readonly truncated?: true };
+
 /** `bytes`: of the whole frame. */
-export function limitFeedback(feedback: FeedbackBody, bytes: number): Readonly<Record<string, unknown>> {
+export function limitFeedback(feedback: FeedbackBody, bytes: number): LimitedFeedback {
   const data = { ...feedback, ...(feedback.chunks !== undefined && { chunks: feedback.chunks.flatMap(normalizeChunk) }) };
   return bytes <= limits.feedbackBytesMax ? data : truncateFeedback(data);
 }
@@ -19,7 +21,7 @@ function normalizeChunk(chunk: OutputChunk): OutputChunk[] {
 }
 
 /** Keeps the small fields and as many chunks, in their order, as fit, and marks the rest as truncated. */
-function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
+function truncateFeedback(data: FeedbackBody): LimitedFeedback {
   const { stage, progress, message, chunks = [], metrics, metadata } = data;
   let bytesLeft: number = limits.feedbackBytesMax;
   const fits = (value: unknown): boolean => {
@@ -35,7 +37,7 @@ function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
     metrics: fits(metrics) ? metrics : undefined,
     metadata: fits(metadata) ? metadata : undefined,
   });
-  const includedChunks: object[] = [];
+  const includedChunks: OutputChunk[] = [];
   for (const chunk of chunks) {
     // Only text can be cut: bytes would be corrupt. What follows a cut chunk would be out of order.
     const whole = fits(chunk) ? chunk : truncateChunk(chunk, bytesLeft);

@@ -38,7 +38,7 @@ import {
   withoutBindings,
 } from "@astraflow/protocol";
 import type { DeliveryTag } from "@astraflow/session";
-import { limitFeedback } from "./feedback.ts";
+import { type LimitedFeedback, limitFeedback } from "./feedback.ts";
 
 /** Who the connection was authenticated as, and how it speaks. */
 export interface CommandOrigin {
@@ -113,10 +113,10 @@ const workFrameParsers = {
     }
     return { of: "commands", commands, ...(refused !== null && { refused }) };
   },
-  "biz.exec.error": (origin, error, corr) => {
+  "biz.exec.error": (origin, error, corr, bytes) => {
     // In v1 alone, which numbers by run: it is not about the task, but reports that earlier dispatches did not arrive.
     if (origin.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
-    const command = toErrorCommand(origin, error, corr);
+    const command = toErrorCommand(origin, error, corr, bytes);
     if (command === null) return { of: "error", error };
     return findRunMismatch(error.run_id ?? error.context?.details?.["run_id"], command.task) ?? asCommands([command]);
   },
@@ -255,13 +255,21 @@ export function toPackageCommand(origin: CommandOrigin, event: PackageEventPaylo
 }
 
 /** Null when the frame does not say which task it is about. */
-function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ReportErrorCommand | null {
-  const namedTask = payload.task_id ?? payload.context?.details?.["task_id"];
+function toErrorCommand(
+  origin: CommandOrigin,
+  payload: ExecErrorPayload,
+  corr: string | undefined,
+  bytes: number,
+): ReportErrorCommand | null {
+  const { where, details: reported } = payload.context ?? {};
+  // They are stored with the task and with each of its events.
+  const isTooLong = bytes > limits.feedbackBytesMax && JSON.stringify(reported ?? {}).length > limits.feedbackBytesMax;
+  const namedTask = payload.task_id ?? reported?.["task_id"];
   const task = typeof namedTask === "string" && namedTask !== "" ? namedTask : taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
   const details = {
-    ...payload.context?.details,
-    ...(payload.context?.where !== undefined && { where: payload.context.where }),
+    ...(isTooLong ? { truncated: true } : reported),
+    ...(where !== undefined && { where }),
     ...(payload.remediation !== undefined && { remediation: payload.remediation }),
   };
   return {
@@ -281,12 +289,7 @@ function toFeedbackCommand(
   corr: string | undefined,
   bytes: number,
 ): ReportFeedbackCommand {
-  const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
-  const feedback = {
-    ...rest,
-    ...(metadata !== undefined && { metadata: withoutBindings(metadata) }),
-    ...(chunks !== undefined && { chunks: chunks.map(stripChunkBindings) }),
-  };
+  const { run_id, task_id, fence, ...feedback } = payload;
   return {
     type: "task.feedback",
     tenant: origin.tenant,
@@ -294,7 +297,16 @@ function toFeedbackCommand(
     session: origin.session,
     task: task_id,
     fence: fence ?? fenceFromCorr(corr, task_id),
-    data: limitFeedback(feedback, bytes),
+    // Cut first: to look for bindings takes several times as long as what is stored may take.
+    data: withoutFeedbackBindings(limitFeedback(feedback, bytes)),
+  };
+}
+
+function withoutFeedbackBindings({ metadata, chunks, ...rest }: LimitedFeedback): LimitedFeedback {
+  return {
+    ...rest,
+    ...(metadata !== undefined && { metadata: withoutBindings(metadata) }),
+    ...(chunks !== undefined && { chunks: chunks.map(stripChunkBindings) }),
   };
 }
 

@@ -212,7 +212,7 @@ const isDispatchOf = (send: OutboundItem["send"], { task, fence }: AttemptRef): 
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
 export const frameBytesMaxOf = (dialect: Dialect): number =>
-  dialect === "v2" ? limits.frameBytesMax : limits.legacyFrameBytesMax;
+  dialect === "v2" ? limits.frameToWorkerBytesMax : limits.legacyFrameBytesMax;
 
 /** The libraries of older workers close the socket above 1 MiB, ours above 16 MiB; 16 KiB of that are left for the rest of the frame. */
 function isTooLarge(dialect: Dialect, body: string, otherFields: string): boolean {

@@ -207,6 +207,26 @@ describe("work on a live session", () => {
     expect(await engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 42 });
   });
 
+  it("[D891] details of an error above 64 KiB are left out and the rest of the report is kept", async () => {
+    const { engine } = fixture;
+    const { worker } = await join();
+    const report = (text: string) => ({
+      code: "E.RUNNER.FAILURE",
+      message: "threw",
+      remediation: "try",
+      context: { where: "handler", details: { task_id: "r.0", run_id: "r", text } },
+    });
+
+    worker.sendWorkFrame("biz.exec.error", report("x".repeat(60_000)));
+    const short = await engine.nextCommand("task.error");
+    worker.sendWorkFrame("biz.exec.error", report("x".repeat(66_000)));
+    const long = await engine.nextCommand("task.error");
+
+    expect(short.details).toMatchObject({ text: "x".repeat(60_000), where: "handler" });
+    expect(long).toMatchObject({ task: "r.0", code: "E.RUNNER.FAILURE", message: "threw" });
+    expect(long.details).toEqual({ truncated: true, where: "handler", remediation: "try" });
+  });
+
   it("[D6] a worker's acks become task.ack for exactly the dispatches they newly cover", async () => {
     const { engine } = fixture;
     const { worker, session } = await join();

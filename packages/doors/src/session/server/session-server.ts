@@ -2,6 +2,7 @@
 
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
+import { LargeFrameQueue } from "../connection/large-frames.ts";
 import { SessionConnection } from "../connection/session-connection.ts";
 import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
 import { createSessionMetrics } from "../connection/session-metrics.ts";
@@ -44,6 +45,8 @@ export class SessionServer {
       ...options,
       // Where neither debug lines are written nor anybody can watch, a frame costs nothing.
       frameTrace: environment.isDebug === true || volatile !== null ? new FrameTrace(environment, volatile) : null,
+      largeFrames:
+        environment.yieldLoop === undefined ? null : new LargeFrameQueue(environment.yieldLoop, limits.largeFramesBytesMax),
       limits,
       timestamp: createTimestamp(() => environment.clock.now()),
       metrics: createSessionMetrics(options.metrics, engineClient),

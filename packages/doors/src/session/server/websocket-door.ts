@@ -23,7 +23,8 @@ export class SessionDoor {
   readonly #webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    maxPayload: wireLimits.frameBytesMax,
+    // Twice what a frame may have: one that is too large is answered with its code, one that is far too large only closes the socket.
+    maxPayload: 2 * wireLimits.frameBytesMax,
     // Answered by hand, so that a flood of pings cannot fill the socket of a peer that does not read.
     autoPong: false,
     clientTracking: false,
