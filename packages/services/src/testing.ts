@@ -5,6 +5,7 @@ export { createFakeDocumentStore, type FakeDocumentStore, type FakeDocumentStore
 export { createFakeEngine, type FakeEngine, joinAnswer } from "./testing/fake-engine.ts";
 export { createFakeEnvironment, type FakeEnvironment } from "./testing/fake-environment.ts";
 export { forgeUserTokens } from "./testing/forged-tokens.ts";
+export { sampleDigest } from "./testing/sample-digest.ts";
 export { sampleGrant } from "./testing/sample-grant.ts";
 export { sampleManifest } from "./testing/sample-manifest.ts";
 export { createFakeReader, nodeIds, runRow, sampleChain, taskRow, workerRow } from "./testing/sample-rows.ts";

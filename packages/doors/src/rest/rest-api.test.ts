@@ -1,6 +1,6 @@
 import { limits, type RouteName } from "@astraflow/protocol";
 import { EngineClient } from "@astraflow/services";
-import { createFakeEnvironment, sampleChain } from "@astraflow/services/testing";
+import { createFakeEnvironment, sampleChain, sampleDigest } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { emptyReader, sampleTokens } from "../testing/doors-fixture.ts";
@@ -28,7 +28,7 @@ function openCalls() {
     environment: createFakeEnvironment(),
     metrics: createMetricsRegistry(),
     reader: emptyReader,
-    digest: (text) => `digest-${text.length}`,
+    digest: sampleDigest,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,

@@ -4,7 +4,13 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EventPage, StoreReader } from "@astraflow/engine";
 import { allGrants } from "@astraflow/services";
-import { createFakeEngine, createFakeEnvironment, type FakeEngine, type FakeEnvironment } from "@astraflow/services/testing";
+import {
+  createFakeEngine,
+  createFakeEnvironment,
+  type FakeEngine,
+  type FakeEnvironment,
+  sampleDigest,
+} from "@astraflow/services/testing";
 import { createTokenAuthenticator } from "../auth/token-registry.ts";
 import { Doors, type DoorsOptions } from "../doors.ts";
 import { createMetricsRegistry, type MetricsRegistry } from "../environment/metrics-registry.ts";
@@ -68,7 +74,7 @@ export async function openDoorsFixture({
     environment,
     metrics,
     reader: emptyReader,
-    digest: (text) => `digest-${text.length}`,
+    digest: sampleDigest,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,

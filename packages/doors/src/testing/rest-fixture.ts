@@ -8,6 +8,7 @@ import {
   type FakeDocumentStore,
   type FakeDocumentStoreOptions,
   type FakeEnvironment,
+  sampleDigest,
 } from "@astraflow/services/testing";
 import { createMetricsRegistry } from "../environment/metrics-registry.ts";
 import { RestApi, type RestApiOptions, type RestResponse } from "../rest/rest-api.ts";
@@ -65,7 +66,7 @@ export function openRestCallFixture(
     environment,
     authenticate: sampleTokens,
     metrics: createMetricsRegistry(),
-    digest: (text) => `digest-${Buffer.from(text).toString("base64url").slice(-40)}-${text.length}`,
+    digest: sampleDigest,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,

@@ -9,6 +9,7 @@ import {
   type FakeDocumentStore,
   type FakeEnvironment,
   sampleChain,
+  sampleDigest,
 } from "@astraflow/services/testing";
 import Schema from "typebox/schema";
 import { createTokenAuthenticator } from "../auth/token-registry.ts";
@@ -58,7 +59,7 @@ export function openWorkflowFixture(more: Partial<RestApiOptions> = {}): Workflo
     authenticate: tokens,
     environment,
     metrics: createMetricsRegistry(),
-    digest: (text) => `digest-of-${text.length}-${checksum(text)}`,
+    digest: sampleDigest,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => sampleGauge({ now: environment.clock.now() }),
@@ -99,11 +100,4 @@ function checkAgainstSchema(name: RouteName, { status, body }: WorkflowCallResul
   if (response === null) return;
   const [isFine, problems] = Schema.Errors(response as never, body);
   if (!isFine) throw new Error(`${name} answered what its schema refuses: ${JSON.stringify(problems.slice(0, 3))}`);
-}
-
-/** Different for different texts, as far as tests need it. */
-function checksum(text: string): number {
-  let sum = 7;
-  for (let at = 0; at < text.length; at += 1) sum = (sum * 31 + text.charCodeAt(at)) % 1_000_000_007;
-  return sum;
 }

@@ -1,10 +1,11 @@
 // What events need to know besides the facts: names of nodes and workers, results and printed text. What never changes is cached.
 
-import { nodeAt, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
-import { compilePlan, type Plan } from "@astraflow/graph";
-import { type EventData, type JsonObject, LruMap, omitUndefined, type Workflow } from "@astraflow/protocol";
+import { nodeAt, type RunRow, readTaskState, type StoreReader, type TaskState, taskPathOf } from "@astraflow/engine";
+import type { Plan } from "@astraflow/graph";
+import { type EventData, type JsonObject, LruMap, omitUndefined } from "@astraflow/protocol";
 import { isoTime } from "../presentation/iso-time.ts";
 import { lastReportOf, presentNodes } from "../presentation/node-view.ts";
+import { type CompiledDefinition, compileDefinition } from "../presentation/plan-cache.ts";
 import { presentRun } from "../presentation/run-view.ts";
 import { presentWorker } from "../presentation/worker-view.ts";
 import { heartbeatEventData } from "./heartbeat-watch.ts";
@@ -44,13 +45,15 @@ export interface PrintedChunk {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** Runs whose plan is kept at hand, and nodes of a snapshot. */
-const lookupLimits = { runsMax: 256, snapshotNodesMax: 1_000, workerNamesMax: 10_000 } as const;
+/** Runs and definitions whose names are kept at hand, and nodes of a snapshot. */
+const lookupLimits = { runsMax: 256, definitionsMax: 256, snapshotNodesMax: 1_000, workerNamesMax: 10_000 } as const;
 
 export class EventLookup {
   readonly #options: EventLookupOptions;
   // Promises, so that readers who come together ask once.
   readonly #runs = new LruMap<string, Promise<RunNodeNames | null>>({ entriesMax: lookupLimits.runsMax, touchOnGet: false });
+  /** By the digest of the definition; many runs have the same. */
+  readonly #definitions = new LruMap<string, CompiledDefinition>({ entriesMax: lookupLimits.definitionsMax });
   readonly #workerNames = new Map<string, string>();
 
   constructor(options: EventLookupOptions) {
@@ -84,7 +87,7 @@ export class EventLookup {
   /** A task that has ended: what it last said of itself, and its result where it has one. */
   async endedTask(id: string): Promise<EndedTaskResult | null> {
     const { reader, tenant } = this.#options;
-    const { task } = await reader.page({ page: "task", tenant, task: id });
+    const { task } = await reader.page({ page: "task", tenant, task: id, withoutInputs: true });
     if (task === null) return null;
     const lastReport = lastReportOf(task);
     if (task.result === null) return { lastReport, result: null };
@@ -106,11 +109,14 @@ export class EventLookup {
   async runSnapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null> {
     const { reader, tenant, ackDeadlineMs } = this.#options;
     const { snapshotNodesMax } = lookupLimits;
-    const { detail, head } = await reader.page({ page: "run", tenant, run: id, tasksMax: snapshotNodesMax });
-    if (detail === null) return null;
+    const query = { page: "run", tenant, run: id, tasksMax: snapshotNodesMax, withoutInputs: true } as const;
+    const { detail, head } = await reader.page(query);
+    const definition = detail === null ? null : await this.#definitionOf(detail.run);
+    if (detail === null || definition === null) return null;
     await this.#readWorkerNames();
     const cutAfter = detail.tasks.length >= snapshotNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
-    const nodes = presentNodes(detail, { workers: this.#workerNames, ackDeadlineMs }, cutAfter).slice(0, snapshotNodesMax);
+    const context = { workers: this.#workerNames, ackDeadlineMs };
+    const nodes = presentNodes(detail, context, cutAfter, definition).slice(0, snapshotNodesMax);
     return { kind: "run.snapshot", run: presentRun(detail.run), nodes, asOf: head } as EventData<"run.snapshot"> & {
       asOf: number;
     };
@@ -118,8 +124,22 @@ export class EventLookup {
 
   async #readRun(id: string): Promise<RunNodeNames | null> {
     const { reader, tenant } = this.#options;
+    const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0, withoutInputs: true });
+    const definition = detail === null ? null : await this.#definitionOf(detail.run);
+    return detail === null || definition === null ? null : indexNodeNames(detail.run.client, id, definition.plan);
+  }
+
+  /** Null where the run was removed meanwhile. */
+  async #definitionOf({ id, workflow }: RunRow): Promise<CompiledDefinition | null> {
+    const known = this.#definitions.get(workflow);
+    if (known !== undefined) return known;
+    const { reader, tenant } = this.#options;
     const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
-    return detail === null ? null : indexNodeNames(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
+    if (detail === null) return null;
+    const compiled = compileDefinition(detail.workflow);
+    const light = { ...compiled, plan: stripPlan(compiled.plan) };
+    this.#definitions.set(workflow, light);
+    return light;
   }
 
   async #readWorkerNames(): Promise<void> {
@@ -146,8 +166,7 @@ function presentEventArtifact(artifact: NonNullable<TaskState["artifacts"]>[numb
   };
 }
 
-function indexNodeNames(client: string, id: string, workflow: Workflow): RunNodeNames {
-  const plan = stripPlan(compilePlan(workflow));
+function indexNodeNames(client: string, id: string, plan: Plan): RunNodeNames {
   return {
     client,
     node(task) {
@@ -162,14 +181,16 @@ function indexNodeNames(client: string, id: string, workflow: Workflow): RunNode
   };
 }
 
-/** A plan with nothing but the names of its nodes: hundreds of them are kept, and a whole one may take many megabytes. */
+/** A plan with nothing but the names and places of its nodes: hundreds of them are kept, and a whole one may take many megabytes. */
 function stripPlan({ nodes }: Plan): Plan {
-  const light = nodes.map(({ id, host, chain, chainIndex, container }) => ({
+  const light = nodes.map(({ id, ordinal, label, host, chain, chainIndex, container }) => ({
     id,
+    ordinal,
+    label,
     host,
     chain,
     chainIndex,
-    container: container === null ? null : { body: stripPlan(container.body) },
+    container: container === null ? null : { subgraph: container.subgraph, body: stripPlan(container.body) },
   }));
   return { nodes: light as unknown as Plan["nodes"], starts: [] };
 }

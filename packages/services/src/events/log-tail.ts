@@ -34,6 +34,8 @@ const tailLimits = {
   bufferedChars: 8 * 1024 * 1024,
   /** Pages for those who come back that are read at a time; others wait. */
   concurrentReplaysMax: 4,
+  /** After so long, and after each replayed page, the thread goes on with what else waits: a store in this process answers at once. */
+  uninterruptedMs: 10,
 } as const;
 
 export interface LogTailOptions {
@@ -65,7 +67,9 @@ export class LogTail {
   async readAfter(cursor: number): Promise<readonly FactEvents[]> {
     if (cursor > this.#position) return [];
     if (cursor >= this.#from) return this.#buffered.filter((one) => one.position > cursor);
-    return (await this.#withReplaySlot(() => this.#readPage(cursor))).facts;
+    const { facts } = await this.#withReplaySlot(() => this.#readPage(cursor));
+    await this.#options.environment.yieldLoop?.();
+    return facts;
   }
 
   /** Called when there may be more; the returned function ends that. */
@@ -110,7 +114,8 @@ export class LogTail {
   }
 
   async #readPage(after: number): Promise<{ facts: FactEvents[]; next: number }> {
-    const { tenant, reader, lookup } = this.#options;
+    const { tenant, reader, lookup, environment } = this.#options;
+    let yieldedAt = environment.clock.monotonic();
     const page = await reader.events({ tenant, after, limit: tailLimits.pageFacts });
     if (after < page.floor) throw new CursorExpired(page.floor, page.head);
     const facts: FactEvents[] = [];
@@ -122,6 +127,9 @@ export class LogTail {
       facts.push({ position, events, chars });
       pageChars += chars;
       if (pageChars > tailLimits.pageChars) return { facts, next: position };
+      if (environment.clock.monotonic() - yieldedAt < tailLimits.uninterruptedMs) continue;
+      await environment.yieldLoop?.();
+      yieldedAt = environment.clock.monotonic();
     }
     return { facts, next: page.next };
   }

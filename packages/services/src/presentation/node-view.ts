@@ -45,8 +45,8 @@ export function presentNodes(
   detail: Pick<RunDetail, "run" | "tasks" | "workflow">,
   context: NodeViewContext,
   cutAfter: string | null = null,
+  definition: CompiledDefinition = cachedDefinitionOf(detail.workflow),
 ): RunNodeStatus[] {
-  const definition = cachedDefinitionOf(detail.workflow);
   const { plan } = definition;
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const top = plan.nodes.flatMap((node) => {
@@ -56,12 +56,15 @@ export function presentNodes(
     if (task !== undefined) return [presentNode(definition, node, task, context, new Map())];
     return cutAfter !== null && taskId > cutAfter ? [] : [presentUnstartedNode(detail.run, plan, node, taskId)];
   });
-  return [...top, ...presentTasks(detail.workflow, [...tasks.values()], context)];
+  return [...top, ...presentTasks(definition, [...tasks.values()], context)];
 }
 
 /** Tasks of a run as nodes, without those that were never reached. */
-export function presentTasks(workflow: string, tasks: readonly TaskRow[], context: NodeViewContext): RunNodeStatus[] {
-  const definition = cachedDefinitionOf(workflow);
+export function presentTasks(
+  definition: CompiledDefinition,
+  tasks: readonly TaskRow[],
+  context: NodeViewContext,
+): RunNodeStatus[] {
   const iterations = iterationIndexesOf(tasks);
   return tasks.flatMap((task) => {
     const node = nodeAt(definition.plan, taskPathOf(task));

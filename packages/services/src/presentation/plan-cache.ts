@@ -20,13 +20,17 @@ const cachedDefinitions = new LruMap<string, CompiledDefinition>({
 export function cachedDefinitionOf(text: string): CompiledDefinition {
   const cached = cachedDefinitions.get(text);
   if (cached !== undefined) return cached;
+  const compiled = compileDefinition(text);
+  cachedDefinitions.set(text, compiled);
+  return compiled;
+}
+
+export function compileDefinition(text: string): CompiledDefinition {
   const workflow = JSON.parse(text) as Workflow;
   const names = (workflow.subgraphs ?? []).map(
     ({ id, metadata, definition }) => [id, metadata?.label ?? definition.metadata.name] as const,
   );
-  const compiled = { plan: compilePlan(workflow), workflowId: workflow.id, subgraphNames: new Map(names) };
-  cachedDefinitions.set(text, compiled);
-  return compiled;
+  return { plan: compilePlan(workflow), workflowId: workflow.id, subgraphNames: new Map(names) };
 }
 
 /** The plan of a definition's JSON text. */

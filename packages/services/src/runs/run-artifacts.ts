@@ -4,6 +4,7 @@ import { type DocRow, type RunDetail, readTaskState, type StoreReader, type Task
 import type { RunArtifact, RunNodeStatus, RunSnapshot } from "@astraflow/protocol";
 import { isoTime } from "../presentation/iso-time.ts";
 import { type ArtifactStatus, type NodeViewContext, presentTasks } from "../presentation/node-view.ts";
+import { cachedDefinitionOf } from "../presentation/plan-cache.ts";
 
 /** Tasks read at once, and in all for one answer; documents of artifacts read at once. */
 const artifactLimits = { tasksPage: 1_000, pagesMax: 20, docsPage: 500 } as const;
@@ -35,7 +36,9 @@ export async function readArtifacts(
     const page = await reader.page({ ...query, ...(from !== undefined && { after: from }) });
     const tasksWithArtifacts = page.items.filter((task) => (readTaskState(task).artifacts ?? []).length > 0);
     const nodes =
-      tasksWithArtifacts.length === 0 ? [] : presentTasks(workflow, tasksWithArtifacts, await contextOf(tasksWithArtifacts));
+      tasksWithArtifacts.length === 0
+        ? []
+        : presentTasks(cachedDefinitionOf(workflow), tasksWithArtifacts, await contextOf(tasksWithArtifacts));
     for (const node of nodes) {
       items.push(...artifactsOf(node).filter(({ status = "ready" }) => isAll || status === "ready"));
       const isLast = node.taskId === page.items.at(-1)?.id && page.next === null;

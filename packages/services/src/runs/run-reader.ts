@@ -19,7 +19,7 @@ import { notFound } from "../documents/documents.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { isoTime } from "../presentation/iso-time.ts";
 import { type NodeViewContext, presentDefinition, presentNodes, presentTasks } from "../presentation/node-view.ts";
-import { cachedPlanOf } from "../presentation/plan-cache.ts";
+import { cachedDefinitionOf, cachedPlanOf } from "../presentation/plan-cache.ts";
 import { presentRun, presentRunEvent } from "../presentation/run-view.ts";
 import { instanceIdOf, workerQueueOf } from "../presentation/worker-view.ts";
 import { findWorkerIds, readWorkerNames } from "../workers/worker-reader.ts";
@@ -152,7 +152,7 @@ export class RunReader {
   ) {
     const opened = await this.#open(tenant, id, at);
     const { items, next, asOf } = await opened.readTasks(cursor, limit);
-    const nodes = presentTasks(opened.workflow, items, await opened.contextOf(items));
+    const nodes = presentTasks(cachedDefinitionOf(opened.workflow), items, await opened.contextOf(items));
     return { nodes, next, asOf };
   }
 

@@ -7,6 +7,7 @@ import {
   createFakeReader,
   nodeIds,
   runRow,
+  sampleDigest,
   taskRow,
   workerRow,
 } from "@astraflow/services/testing";
@@ -28,7 +29,7 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
     environment,
     metrics: createMetricsRegistry(),
     reader,
-    digest: (text) => `digest-${text.length}`,
+    digest: sampleDigest,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => sampleGauge({ now: storeNow }),
