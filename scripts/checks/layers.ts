@@ -14,6 +14,7 @@ import { tokenize } from "./tokens.ts";
 export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/protocol": [],
   "packages/session": ["protocol"],
+  "packages/archive": ["protocol"],
   "packages/settings": ["protocol"],
   "packages/graph": ["protocol"],
   "packages/engine": ["protocol", "graph"],

@@ -112,6 +112,14 @@ export { buildOpenapiDocument, type OpenapiDocument } from "./published/openapi-
 export { buildSchemaDocuments } from "./published/schema-documents.ts";
 export type { CatalogNode, CatalogPort, ManifestHolders, PackageDetail, PackageSummary } from "./rest/bodies/catalog-bodies.ts";
 export {
+  type PackageHolder,
+  type PackageKey,
+  type PackageKeyRequest,
+  type PackageVersion,
+  packageLimits,
+  readPackageForm,
+} from "./rest/bodies/package-bodies.ts";
+export {
   type Resource,
   type ResourceGrant,
   type ResourceGrantCreateRequest,
