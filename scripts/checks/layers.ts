@@ -21,7 +21,7 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/store": ["protocol", "engine"],
   "packages/services": ["protocol", "graph", "engine"],
   "packages/doors": ["protocol", "session", "graph", "engine", "services"],
-  "packages/runtime": ["protocol", "session"],
+  "packages/runtime": ["protocol", "session", "archive"],
   "packages/client": ["protocol"],
   "packages/sim": ["*"],
   "apps/scheduler": ["protocol", "settings", "graph", "engine", "store", "services", "doors"],

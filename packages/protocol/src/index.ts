@@ -3,6 +3,7 @@
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";
 export { findManifestFaults, type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
+export { type PackageSignature, packageSignatureFormat, readPackageSignature } from "./definitions/package-signature.ts";
 export {
   type NodePort,
   type NodeUi,

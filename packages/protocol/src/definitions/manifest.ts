@@ -70,7 +70,21 @@ export const ManifestSchema = t.object({
   nodes: t.array(ManifestNodeSchema, { minItems: 1, maxItems: 1_000 }),
   requirements: t.optionalObject({ resources: t.optional(t.list(RequirementSchema, 1_000)) }),
   resources: t.optional(
-    t.list(t.object({ path: packagePath("Inside the package."), type: t.name(), sha256: t.optional(sha256()) }), 1_000),
+    t.list(
+      t.object({
+        path: packagePath("Inside the package."),
+        type: t.name(),
+        sha256: t.optional(sha256()),
+        url: t.optional(
+          t.string({
+            format: "uri",
+            maxLength: 4_096,
+            description: "Absent: the repository has it under the package and version.",
+          }),
+        ),
+      }),
+      1_000,
+    ),
   ),
   hooks: t.optionalObject({
     install: t.optional(t.list(packagePath("Script inside the package."), 64)),

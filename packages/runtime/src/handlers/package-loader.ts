@@ -4,6 +4,7 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { findManifestProblems } from "@astraflow/archive";
 import {
   errorMessage,
   Fault,
@@ -18,7 +19,6 @@ import {
   readManifest,
 } from "@astraflow/protocol";
 import { HandlerRegistry, type NodeHandler, type PackageSetup, type RegisteredHandler } from "./handler.ts";
-import { findManifestProblems } from "./manifest-problems.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
 
 /** One package without its code. */

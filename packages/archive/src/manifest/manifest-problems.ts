@@ -27,9 +27,17 @@ const problemsMax = 20;
 
 export function findManifestProblems(manifest: unknown): Fault[] {
   return findManifestFaults(manifest, problemsMax).map(({ code, message, details }) => {
-    const example = findExample(String(details?.["path"] ?? ""));
-    return example === undefined ? fault(code, message) : fault(code, `${message}, for example ${JSON.stringify(example)}`);
+    const example = findMissing(message) ?? findExample(String(details?.["path"] ?? ""));
+    if (example === undefined) return fault(code, message);
+    return fault(code, `${message}${message.endsWith("?") ? " For" : ", for"} example ${JSON.stringify(example)}`);
   });
+}
+
+/** The fields that a message says are missing, where the manifest itself lacks them: the whole example would bury them. */
+function findMissing(message: string): Record<string, unknown> | undefined {
+  const names = /^manifest must have ([\w, ]+)(?:;|$)/.exec(message)?.[1]?.split(", ") ?? [];
+  const found = Object.entries(exampleManifest).filter(([name]) => names.includes(name));
+  return found.length > 0 && found.length === names.length ? Object.fromEntries(found) : undefined;
 }
 
 function findExample(at: string): unknown {
