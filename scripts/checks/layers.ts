@@ -26,7 +26,7 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/sim": ["*"],
   "apps/scheduler": ["protocol", "settings", "graph", "engine", "store", "services", "doors"],
   "apps/worker": ["protocol", "settings", "runtime"],
-  "apps/cli": ["protocol", "settings", "graph", "client"],
+  "apps/cli": ["protocol", "archive", "settings", "graph", "client"],
   examples: ["runtime"],
 };
 

@@ -87,7 +87,8 @@ export function addCommands(
     const name = names.pop() ?? "";
     const parent = names.reduce((above, one) => above.commands.find((command) => command.name() === one) ?? above, program);
     const command = addCommand(parent, name, row);
-    const examples = row.examples.map((example) => (example.includes("astra ") ? example : `astra ${path} ${example}`));
+    // A folder called astra is no command.
+    const examples = row.examples.map((one) => (/(^|[^\w./-])astra /.test(one) ? one : `astra ${path} ${one}`));
     setExamples(command, examples);
     if (row.run === undefined && row.runLocally === undefined) continue;
     command.action(async (...all: unknown[]) => {

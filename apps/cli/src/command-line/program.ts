@@ -9,6 +9,7 @@ import { CliFailure, describeFailure, exitCodes, usageFailure } from "../output/
 import { addCommands, type CliEnvironment, createCommandTerminal, formatHelp, setExamples } from "./command-table.ts";
 import { historyCommands } from "./history-command-definitions.ts";
 import { startCommands, toolCommands } from "./local-command-definitions.ts";
+import { packageCommands } from "./package-command-definitions.ts";
 import { runCommands } from "./run-command-definitions.ts";
 import { workerCommands } from "./worker-command-definitions.ts";
 import { workflowCommands } from "./workflow-command-definitions.ts";
@@ -75,7 +76,7 @@ export function buildProgram(environment: CliEnvironment, setExitCode: (code: nu
       .action(async (_flags, command: Command) =>
         setExitCode(await (await loadAppCommand(name)).run(command.args, environment.env)),
       );
-  for (const table of [runCommands, workflowCommands, workerCommands, historyCommands, toolCommands])
+  for (const table of [runCommands, workflowCommands, workerCommands, packageCommands, historyCommands, toolCommands])
     addCommands(program, table, environment, setExitCode);
   return program;
 }

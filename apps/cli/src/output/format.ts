@@ -3,6 +3,9 @@
 import type { JsonObject, Run } from "@astraflow/protocol";
 import { stripControlCharacters } from "./terminal.ts";
 
+/** `1 file`, `2 files`. */
+export const formatCount = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 /** An instant without milliseconds. */
 export const formatInstant = (instant: string | undefined): string =>
   instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
