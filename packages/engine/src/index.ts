@@ -26,6 +26,7 @@ export type {
   JoinWorkerCommand,
   LeaveWorkerCommand,
   PackageCommand,
+  PackageSignatureClaim,
   PresetResult,
   RecordHeartbeatCommand,
   ReportErrorCommand,

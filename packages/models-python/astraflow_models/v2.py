@@ -372,6 +372,10 @@ class ResourceRemoved(TypedDict):
 class PkgInstallSignature(TypedDict):
     key_id: str
     ed25519: str
+    signed_at: NotRequired[str]
+    signed_by: NotRequired[str]
+    # The tenant it was signed for; absent: the worker's.
+    tenant: NotRequired[str]
 
 
 class PkgInstall(TypedDict):
@@ -380,6 +384,8 @@ class PkgInstall(TypedDict):
     url: NotRequired[str]
     sha256: NotRequired[str]
     signature: NotRequired["PkgInstallSignature"]
+    # An operator wants this version although the worker had a newer one.
+    allow_older: NotRequired[bool]
     command_id: NotRequired[str]
 
 

@@ -165,6 +165,15 @@ export interface IssueWorkerCommand extends IdempotentRequest {
   readonly order: PackageCommand;
 }
 
+/** Who signed the archive of an install, for whom; the worker checks it against the bytes that it gets. */
+export interface PackageSignatureClaim {
+  readonly keyId: string;
+  readonly ed25519: string;
+  readonly signedAt: string;
+  readonly signedBy: string;
+  readonly tenant: string;
+}
+
 export type PackageCommand =
   | {
       readonly type: "pkg.install";
@@ -172,6 +181,11 @@ export type PackageCommand =
       readonly version: string;
       readonly url?: string;
       readonly sha256?: string;
+      readonly signature?: PackageSignatureClaim;
+      /** Although the worker had a newer version. */
+      readonly allowOlder?: true;
+      /** The archive is in the scheduler's repository; what is stated of it is what the repository knows. */
+      readonly fromRepository?: true;
     }
   | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
 

@@ -194,7 +194,14 @@ export const PkgInstallFirstGenSchema = t.object({
 /** A digest does not prove who made the archive, so ours may have a signature, and the id of the command. */
 export const PkgInstallSchema = t.object({
   ...PkgInstallFirstGenSchema.properties,
-  signature: t.optionalObject({ key_id: t.id(), ed25519: t.string({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
+  signature: t.optionalObject({
+    key_id: t.id(),
+    ed25519: t.string({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }),
+    signed_at: t.optional(t.name()),
+    signed_by: t.optional(t.name()),
+    tenant: t.optional(t.name("The tenant it was signed for; absent: the worker's.")),
+  }),
+  allow_older: t.optional(t.boolean({ description: "An operator wants this version although the worker had a newer one." })),
   command_id: t.optional(t.id()),
 });
 export type PkgInstallPayload = Static<typeof PkgInstallSchema>;

@@ -1,12 +1,21 @@
 // Encodes the frames that the scheduler sends, without intermediate objects on the hot path.
 
-import type { ResourceRef, SendDispatch, SendNextAnswer, SendStop, SendWorkerCommand, VendorFrame } from "@astraflow/engine";
+import type {
+  PackageCommand,
+  ResourceRef,
+  SendDispatch,
+  SendNextAnswer,
+  SendStop,
+  SendWorkerCommand,
+  VendorFrame,
+} from "@astraflow/engine";
 import {
   type AckPayload,
   createEnvelopeTemplate,
   type Dialect,
   type EnvelopeTemplate,
   encodeFrame,
+  omitUndefined,
   type OutgoingFrame,
   type SessionAcceptPayload,
 } from "@astraflow/protocol";
@@ -97,10 +106,9 @@ export class SchedulerFrameWriter {
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
   encodeCommand(at: FrameNumberAndId, { id, order }: SendWorkerCommand): string {
-    const { type, ...fields } = order;
-    const presentFields = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
-    const payload = this.dialect === "v2" ? { ...presentFields, command_id: id } : presentFields;
-    return this.encodeNumbered(at, null, { type: `biz.${type}`, payload, corr: id });
+    const payload = toPackagePayload(order, this.dialect);
+    const own = this.dialect === "v2" ? { ...toInstallProof(order), command_id: id } : {};
+    return this.encodeNumbered(at, null, { type: `biz.${order.type}`, payload: { ...payload, ...own }, corr: id });
   }
 
   encodeVendorFrame(at: FrameNumberAndId, frame: VendorFrame): string {
@@ -213,5 +221,32 @@ export function createTimestamp(now: () => number): () => string {
       text = new Date(ms).toISOString();
     }
     return text;
+  };
+}
+
+/** What every dialect knows of a command about a package. */
+function toPackagePayload(order: PackageCommand, dialect: Dialect) {
+  const { name, version } = order;
+  if (order.type === "pkg.uninstall") return { name, ...(version !== null && { version }) };
+  // Workers of v2 find the repository at the scheduler that they are connected to, and show their token there alone.
+  const url = order.fromRepository === true && dialect === "v2" ? undefined : order.url;
+  return { name, version, ...omitUndefined({ url, sha256: order.sha256 }) };
+}
+
+/** What lets a worker of our own trust an archive; the older schemas are strict and have no room for it. */
+function toInstallProof(order: PackageCommand) {
+  if (order.type !== "pkg.install") return {};
+  const { signature, allowOlder } = order;
+  return {
+    ...(signature !== undefined && {
+      signature: {
+        key_id: signature.keyId,
+        ed25519: signature.ed25519,
+        signed_at: signature.signedAt,
+        signed_by: signature.signedBy,
+        tenant: signature.tenant,
+      },
+    }),
+    ...(allowOlder === true && { allow_older: true }),
   };
 }

@@ -1,5 +1,5 @@
-import type { SendStop } from "@astraflow/engine";
-import { limits } from "@astraflow/protocol";
+import type { PackageCommand, SendStop } from "@astraflow/engine";
+import { type Envelope, limits, readFrame } from "@astraflow/protocol";
 import { dialectRules, ReliableStream } from "@astraflow/session";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/doors-fixture.ts";
@@ -47,6 +47,15 @@ describe("stops on their way to a worker", () => {
 });
 
 describe("commands on their way to a worker", () => {
+  const signature = { keyId: "0".repeat(32), ed25519: `${"A".repeat(86)}==`, signedAt: "then", signedBy: "Anna", tenant: "*" };
+  const sentSignature = {
+    key_id: signature.keyId,
+    ed25519: signature.ed25519,
+    signed_at: "then",
+    signed_by: "Anna",
+    tenant: "*",
+  };
+
   it("[E126] a command is sent to a worker once per session, however often the engine reports it as open", () => {
     const sizes = { sendFrames: 256, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
     const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
@@ -79,6 +88,36 @@ describe("commands on their way to a worker", () => {
     expect(sent.filter((id) => id.startsWith("c"))).toEqual(["c-0", "c-1"]);
     expect(sent).toHaveLength(42);
   });
+
+  it.each([
+    ["v2", { signature: sentSignature, allow_older: true, command_id: "c-0" }],
+    ["v1", { url: "https://astra.example/a.cwx" }],
+    ["first", { url: "https://astra.example/a.cwx" }],
+  ] as const)(
+    "[D930] an install from the repository reaches a worker of %s with what its schema has room for",
+    (dialect, own) => {
+      const writer = new SchedulerFrameWriter({ ...framePeer, dialect }, () => "2026-01-31T12:00:00.000Z", null);
+      const signature = {
+        keyId: "0".repeat(32),
+        ed25519: `${"A".repeat(86)}==`,
+        signedAt: "then",
+        signedBy: "Anna",
+        tenant: "*",
+      };
+      const sha256 = "a".repeat(64);
+      const order: PackageCommand = {
+        ...({ type: "pkg.install", name: "acme.tools", version: "1.0.0", url: "https://astra.example/a.cwx", sha256 } as const),
+        ...({ signature, allowOlder: true, fromRepository: true } as const),
+      };
+      const effect = { type: "order", session: "s", worker: "default/w-1", tenant: "default", id: "c-0", order } as const;
+
+      const text = writer.encodeCommand({ number: 1, id: "c-0" }, effect);
+
+      const { payload } = JSON.parse(text) as { payload: object };
+      expect(payload).toEqual({ name: "acme.tools", version: "1.0.0", sha256, ...own });
+      expect(readFrame(dialect, JSON.parse(text) as Envelope)).toMatchObject({ payload });
+    },
+  );
 });
 
 describe("a worker that names attempts nobody gave it", () => {

@@ -70,10 +70,17 @@ export function openCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedComm
   return moved;
 }
 
-/** A command as it is shown to people. The URL of a package may contain credentials: they are removed. */
-export function redactCommand<O extends WorkerCommandRecord["order"]>(order: O): O {
-  if (order.type !== "pkg.install" || order.url === undefined) return order;
-  return { ...order, url: order.url.replace(/^([a-z]+:\/*)[^/?#]*@/i, "$1").replace(/[?#].*$/s, "") };
+/** A command as it is shown to people. The URL of a package may contain credentials: they are removed. Of a signature only its maker is shown. */
+export function redactCommand(
+  order: WorkerCommandRecord["order"],
+): Readonly<Record<string, unknown>> & Pick<typeof order, "type"> {
+  if (order.type !== "pkg.install") return order;
+  const { url, signature, ...rest } = order;
+  return {
+    ...rest,
+    ...(url !== undefined && { url: url.replace(/^([a-z]+:\/*)[^/?#]*@/i, "$1").replace(/[?#].*$/s, "") }),
+    ...(signature !== undefined && { signature: { keyId: signature.keyId, signedBy: signature.signedBy } }),
+  };
 }
 
 /** It is over as it is written down: nothing has to be waited for. */
