@@ -19,7 +19,7 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/graph": ["protocol"],
   "packages/engine": ["protocol", "graph"],
   "packages/store": ["protocol", "engine"],
-  "packages/services": ["protocol", "graph", "engine"],
+  "packages/services": ["protocol", "archive", "graph", "engine"],
   "packages/doors": ["protocol", "session", "graph", "engine", "services"],
   "packages/runtime": ["protocol", "session", "archive"],
   "packages/client": ["protocol"],

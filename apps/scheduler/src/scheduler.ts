@@ -157,6 +157,8 @@ const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) =
   corsOrigins: config.corsOrigins,
   trustedProxies: config.trustedProxies,
   packageOrigins: config.packageOrigins,
+  allowsUnsignedPackages: config.allowsUnsignedPackages,
+  ...(config.publicUrl !== "" && { publicUrl: config.publicUrl }),
   digest: digestText,
   ackDeadlineMs: config.ackDeadlineMs,
   page: readDemoPage({ token: config.isDev ? devToken.secret : null }),

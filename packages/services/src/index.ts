@@ -35,6 +35,11 @@ export {
   tenantGrants,
 } from "./identity/identity.ts";
 export { rotateKeys, type SigningKey } from "./identity/signing-keys.ts";
+export type { CheckedArchive, StoredArchive } from "./packages/archive-check.ts";
+export type { InstallOrder, PackageInstalls, WantedInstall } from "./packages/package-installs.ts";
+export { type PackageKeys, presentPackageKey } from "./packages/package-keys.ts";
+export type { PackageRepository, PublishedVersion } from "./packages/package-repository.ts";
+export type { PackageResources } from "./packages/package-resources.ts";
 export { isoTime } from "./presentation/iso-time.ts";
 export { definitionDigestOf, presentRun, presentRunRef } from "./presentation/run-view.ts";
 export {

@@ -4,6 +4,11 @@ import { CatalogueCache } from "./catalogue/catalogue.ts";
 import { ManifestRecorder } from "./catalogue/manifest-recorder.ts";
 import { HeartbeatWatch } from "./events/heartbeat-watch.ts";
 import { VolatileEvents } from "./events/volatile-events.ts";
+import { checkStoredArchive, type StoredArchive } from "./packages/archive-check.ts";
+import { PackageInstalls, type PackageInstallsOptions } from "./packages/package-installs.ts";
+import { PackageKeys } from "./packages/package-keys.ts";
+import { PackageRepository, type PackageRepositoryOptions } from "./packages/package-repository.ts";
+import { PackageResources } from "./packages/package-resources.ts";
 import { type BlobStores, createDocumentBlobStore } from "./resources/blob-store.ts";
 import { DispatchResources } from "./resources/dispatch-resources.ts";
 import { createLostResourceFinder } from "./resources/lost-resources.ts";
@@ -21,7 +26,7 @@ import { WorkerCommands } from "./workers/worker-commands.ts";
 import type { WorkerContext } from "./workers/worker-reader.ts";
 import { createWorkflowServices } from "./workflows/workflow-services.ts";
 
-export interface ServicesOptions extends WorkerContext {
+export interface ServicesOptions extends WorkerContext, PackageRepositoryOptions, PackageInstallsOptions {
   readonly ackDeadlineMs: number;
   /** Users that log in with a password. */
   readonly people?: UserAccounts;
@@ -52,6 +57,9 @@ export function createServices(options: ServicesOptions) {
   const vendorFrames = options.extensions ?? new VendorFrameRelay(environment);
   const users = options.people ?? new UserAccounts(options);
   const resources = new ResourceRepository(options, blobs);
+  const packageKeys = new PackageKeys(options);
+  const packages = new PackageRepository(options, resources, packageKeys);
+  const packageInstalls = new PackageInstalls(packages, packageKeys, options);
   return {
     users,
     userChanges: new UserChanges(options, users),
@@ -61,6 +69,12 @@ export function createServices(options: ServicesOptions) {
     runs,
     workers: { ...options, catalogues, commands: new WorkerCommands(options) } as WorkerServices,
     resources,
+    packageKeys,
+    packages,
+    packageInstalls,
+    packageResources: new PackageResources(options, packages, resources),
+    /** In place, for the thread that such checks are sent to. */
+    checkArchive: (archive: StoredArchive) => checkStoredArchive(resources.blobStoreOf(archive.provider), archive),
     resourceUploads: new ResourceUploads(resources),
     resourceGrants: new ResourceGrants(resources),
     dispatchResources: new DispatchResources(

@@ -347,6 +347,20 @@ describe("the scheduler's settings", () => {
       expect(problems(["--dev", "--package-origin", wrong])).toEqual([expect.stringContaining("write scheme, host and port")]);
   });
 
+  it("[O930] unsigned packages may be published only where a flag allows it", () => {
+    expect(start(["--dev"]).allowsUnsignedPackages).toBe(false);
+    expect(start(["--dev", "--package-unsigned"]).allowsUnsignedPackages).toBe(true);
+  });
+
+  it("[O931] the public address is unknown by default, and one that others can put a path behind", () => {
+    expect(start(["--dev"]).publicUrl).toBe("");
+    expect(start(["--dev", "--public-url", "https://astra.example/proxy/"]).publicUrl).toBe("https://astra.example/proxy");
+    for (const wrong of ["astra.example", "ftp://astra.example", "https://ann@astra.example", "https://astra.example/?a=1"])
+      expect(problems(["--dev", "--public-url", wrong])).toEqual([
+        expect.stringContaining("write it like https://astra.example"),
+      ]);
+  });
+
   it("[O72] origins of browser pages are none by default, come from flags or the environment, and each must be one exact origin", () => {
     expect(start(["--dev"]).corsOrigins).toEqual([]);
     const flags = ["--cors-origin", "https://dashboard.example", "--cors-origin=http://localhost:5173"];

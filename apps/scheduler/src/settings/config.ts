@@ -144,6 +144,9 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   trustedProxies: settings.trustedProxy,
   /** Origins that packages may be installed from although they are not public https addresses. */
   packageOrigins: settings.packageOrigin,
+  allowsUnsignedPackages: settings.packageUnsigned,
+  /** Empty: unknown. */
+  publicUrl: settings.publicUrl,
   sessionTokenMs: settings.sessionToken,
   sessionKeyAgeMs: settings.sessionKeyAge,
   threads: settings.threads,

@@ -59,6 +59,14 @@ export function readOrigin(text: string): readonly string[] | SettingProblem {
   return new SettingProblem(`is "${text}"; write scheme, host and port as a browser does${hint}`);
 }
 
+/** An address that others can put a path behind; without a slash at its end. */
+export function readPublicUrl(text: string): string | SettingProblem {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isPlain =
+    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === "";
+  return isPlain ? text.replace(/\/+$/, "") : new SettingProblem(`is "${text}"; write it like https://astra.example`);
+}
+
 /** Scheme, host and port, or `file:`. */
 export function readPackageOrigin(text: string): readonly string[] | SettingProblem {
   const { protocol = "", origin = "" } = URL.canParse(text) ? new URL(text) : {};

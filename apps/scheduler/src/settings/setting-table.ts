@@ -20,6 +20,7 @@ import {
   readPackageOrigin,
   readPercent,
   readProxy,
+  readPublicUrl,
   readScale,
   readSchemaMode,
   readSwitch,
@@ -101,6 +102,13 @@ export const settingTable = {
     isList: true,
     read: readPackageOrigin,
   },
+  publicUrl: {
+    valueName: "URL",
+    help: "where workers of other generations reach this scheduler, like https://astra.example, for installs from its repository of packages; workers of this version need it not",
+    default: "",
+    read: readPublicUrl,
+  },
+  packageUnsigned: toggle("packages may be published without a signature, by tenants that trust no key; for trying things out"),
   threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
     min: 0,
     max: 64,

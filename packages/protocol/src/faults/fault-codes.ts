@@ -93,6 +93,10 @@ const faultTable = {
     400,
     "Checking the workflow takes more steps than a request may; the message names the node. Make its schemas or values simpler.",
   ),
+  "E.REQUEST.TOO_COSTLY": own(
+    400,
+    "The request took more time or memory than one request may, and was ended. Send a smaller document; look first whether a change was made.",
+  ),
   "E.WORKFLOW.UNSUPPORTED": own(422, "The workflow is well formed but needs something this scheduler does not support."),
 
   // Calls of a middleware into its chain; the field spells these without a prefix

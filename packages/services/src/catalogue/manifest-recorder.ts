@@ -136,7 +136,7 @@ export class ManifestRecorder {
     const names = batch.map(({ name }) => name);
     const { items } = await reader.page({ page: "doc", tenant, collection: packageCollection, names });
     const now = environment.clock.now();
-    const changes = batch.map((reported, index) => toDocPut(reported, items[index] ?? null, now));
+    const changes = batch.map(({ manifest }, index) => planManifestPut(manifest, items[index] ?? null, now));
     const puts = changes.filter((change): change is DocPut => typeof change === "object");
     if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
     for (const [index, { name, raw }] of batch.entries()) {
@@ -148,19 +148,24 @@ export class ManifestRecorder {
   }
 }
 
-/** Another manifest for the same version comes before those that are stored. */
-function toDocPut(reported: ReportedManifest, before: DocRow | null, now: number): DocPut | "same" | "later" {
-  const { name, manifest } = reported;
+/** The document with a manifest in front of those that are stored for the same version; `same`: it is in front, `later`: not yet again. */
+export function planManifestPut(
+  manifest: Manifest,
+  before: DocRow | null,
+  now: number,
+  reorderMs: number = recorderLimits.reorderMs,
+): DocPut | "same" | "later" {
   const stored = before === null ? null : (JSON.parse(before.body) as PackageDocument);
   const digest = manifestDigest(manifest);
   if (stored?.digest === digest) return "same";
   const isKnown = stored?.others?.some((one) => one.digest === digest) ?? false;
-  if (before !== null && isKnown && now - before.at < recorderLimits.reorderMs) return "later";
+  if (before !== null && isKnown && now - before.at < reorderMs) return "later";
   const sort = sortKeyOf(now);
   const others = stored === null ? [] : otherManifests(stored, digest);
   const body: PackageDocument = { manifest, digest, ...(others.length > 0 && { others }) };
   const searchTerms = new Set(searchWords([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...searchTerms].slice(0, 96).join(" ");
+  const name = `${manifest.name}/${manifest.version}`;
   return { collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms };
 }
 

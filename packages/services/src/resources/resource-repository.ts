@@ -32,6 +32,16 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   };
 };
 
+/** Bytes that are about to be written under a name of their own. */
+export interface BlobReservation {
+  readonly provider: ResourceRecord["provider"];
+  readonly blobKey: BlobKey;
+  /** Goes into the write after which the bytes belong to something. */
+  readonly keep: { readonly collection: string; readonly name: string; readonly rev: number };
+  /** Deletes the bytes. Only where that write was not made, or was certainly refused. */
+  release(): Promise<void>;
+}
+
 /** `ownerId` is a user id, or `me`; others than oneself only for admins. */
 export type ResourceQuery = OptionalTexts<"after" | "search" | "ownerId"> & { readonly limit: number };
 
@@ -146,6 +156,36 @@ export class ResourceRepository {
       );
       throw why;
     }
+  }
+
+  /** A name for new bytes that belong to no resource. A crash leaves a marker, by which the sweep finds and deletes them. */
+  async reserveBlob(actor: Actor): Promise<BlobReservation> {
+    const { clock, ids } = this.context.environment;
+    const provider = this.defaultProvider;
+    const marker = deletionMarker({ id: ids.next(), owner: actor.by, provider }, clock.now());
+    const { revs } = await this.uploads.write(actor, { puts: [uploadPut(marker, 0)] });
+    const stored = { record: marker, rev: revs[0] ?? 1 };
+    return {
+      provider,
+      blobKey: { tenant: actor.tenant, name: marker.id },
+      keep: { collection: "upload", name: marker.id, rev: stored.rev },
+      release: () =>
+        this.#completeDeletion(actor, stored).catch((problem: unknown) =>
+          this.#logLeftover("blob.left", actor.tenant, { blob: marker.id }, problem),
+        ),
+    };
+  }
+
+  /** For bytes that belong to no resource: `put` goes into the write that forgets them, then `complete` deletes them. */
+  planBlobDeletion(actor: Actor, id: string, provider: ResourceRecord["provider"]) {
+    const record = deletionMarker({ id, owner: actor.by, provider }, this.context.environment.clock.now());
+    return {
+      put: uploadPut(record, 0),
+      complete: (rev: number): Promise<void> =>
+        this.#completeDeletion(actor, { record, rev }).catch((problem: unknown) =>
+          this.#logLeftover("blob.left", actor.tenant, { blob: id }, problem),
+        ),
+    };
   }
 
   async delete(caller: Caller, id: string): Promise<void> {
