@@ -238,6 +238,7 @@ export {
   type RouteName,
   routes,
   sessionPath,
+  tailParameter,
 } from "./rest/routes/route-table.ts";
 export { findParameterViolation } from "./schema/parameter-violation.ts";
 export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./schema/schema-reader.ts";

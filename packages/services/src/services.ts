@@ -67,7 +67,7 @@ export function createServices(options: ServicesOptions) {
     manifestRecorder,
     workflows,
     runs,
-    workers: { ...options, catalogues, commands: new WorkerCommands(options) } as WorkerServices,
+    workers: { ...options, catalogues, commands: new WorkerCommands(options, packageInstalls) } as WorkerServices,
     resources,
     packageKeys,
     packages,

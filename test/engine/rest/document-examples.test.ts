@@ -39,6 +39,8 @@ function bodyExampleOf(name: RouteName, samples: TenantSamples): unknown {
   const content = operationOf(name).requestBody?.content ?? {};
   const [example] = Object.values(content).map((one) => one.example);
   if (example === undefined) return undefined;
+  // A file that reads as one in the document is no archive.
+  if (name === "publishPackage") return exampleRequest(name, samples).body;
   if (routeOf(name).takes !== undefined) return toForm(example as Readonly<Record<string, string>>);
   let text = JSON.stringify(example);
   for (const { name: parameter, example: documented } of routeNames.flatMap((one) => operationOf(one).parameters ?? [])) {

@@ -2,6 +2,7 @@
 // different ids.
 
 import { createHash } from "node:crypto";
+import { createSigningKey } from "@astraflow/archive/testing";
 import { createMetricsRegistry, createRestServer, createTokenAuthenticator } from "@astraflow/doors";
 import { cheapPasswordCost } from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
@@ -10,12 +11,18 @@ import { createFakeEnvironment, type FakeEnvironment, sampleManifest } from "@as
 import type { StoreFixture } from "@astraflow/store/testing";
 import { buildChain, EngineHarness, nodeId } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";
-import { exampleRequest, exampleUrl, type TenantSamples } from "./route-examples.ts";
+import { exampleRequest, exampleUrl, packageForm, type TenantSamples } from "./route-examples.ts";
 
 /** One token for each grant alone, one for all and one for none, in both tenants. */
 const tokens = ["t1", "t2"].flatMap((tenant) => [
   { token: `${tenant}-all`, tenant, user: `${tenant}-boss`, grants: allGrants },
   { token: `${tenant}-none`, tenant, user: `${tenant}-nobody`, grants: [] as Permission[] },
+  {
+    token: `${tenant}-but-read+worker`,
+    tenant,
+    user: `${tenant}-x`,
+    grants: allGrants.filter((one) => one !== "read" && one !== "worker"),
+  },
   ...allGrants.map((grant) => ({ token: `${tenant}-but-${grant}`, tenant, user: `${tenant}-x`, grants: allGrantsBut(grant) })),
 ]);
 
@@ -44,6 +51,8 @@ export interface RestFixture {
   readonly outside: FakeEnvironment;
   readonly ownSamples: TenantSamples;
   readonly otherTenantSamples: TenantSamples;
+  /** A second one of each thing of the own tenant. */
+  createMoreOwnSamples(): Promise<TenantSamples>;
   /** Sends the example of this route, with these parts replaced. */
   send(name: RouteName, asked?: TestRequest): Promise<TestResponse>;
   /** Everything that a refused request must leave alone. */
@@ -89,8 +98,10 @@ export async function openRestFixture(cluster: StoreFixture): Promise<RestFixtur
     const isText = answer.body === "" || !String(answer.headers["content-type"]).startsWith("application/json");
     return { status: answer.statusCode, headers: answer.headers, body: isText ? answer.body : JSON.parse(answer.body) };
   };
-  const mine = await createSamples(harness, engineClient, environment, send, "t1");
-  const theirs = await createSamples(harness, engineClient, environment, send, "t2");
+  const createSamplesOf = (tenant: "t1" | "t2", mark: string, n: number) =>
+    createSamples({ harness, engineClient, environment, send }, { tenant, mark, n });
+  const mine = await createSamplesOf("t1", "t1", 700);
+  const theirs = await createSamplesOf("t2", "t2", 800);
   return {
     harness,
     outside: environment,
@@ -101,6 +112,7 @@ export async function openRestFixture(cluster: StoreFixture): Promise<RestFixtur
       const [method, path] = exampleUrl(name, mine);
       return send(method, url ?? path, { ...example, ...asked, headers: { ...example.headers, ...asked.headers } });
     },
+    createMoreOwnSamples: () => createSamplesOf("t1", "more", 750),
     storedState: () => readStoredState(harness),
     async close() {
       await app.close();
@@ -117,6 +129,9 @@ const collections = [
   "wpversion",
   "user",
   "grant",
+  "package",
+  "package-version",
+  "package-key",
   "resource",
   "upload",
   "letter",
@@ -141,26 +156,29 @@ async function readStoredState({ store }: EngineHarness): Promise<string> {
 
 type SendRequest = (method: string, url: string, asked: TestRequest) => Promise<TestResponse>;
 
-/** One of each thing, made the way that a caller makes it. */
+interface SampleWorld {
+  readonly harness: EngineHarness;
+  readonly engineClient: EngineClient;
+  readonly environment: FakeEnvironment;
+  readonly send: SendRequest;
+}
+
+/** One of each thing, made the way that a caller makes it. `mark` and `n` tell the things of one set from those of another. */
 async function createSamples(
-  harness: EngineHarness,
-  engineClient: EngineClient,
-  environment: FakeEnvironment,
-  send: SendRequest,
-  tenant: "t1" | "t2",
+  { harness, engineClient, environment, send }: SampleWorld,
+  { tenant, mark, n }: { readonly tenant: "t1" | "t2"; readonly mark: string; readonly n: number },
 ): Promise<TenantSamples> {
   const token = `${tenant}-all`;
-  const n = tenant === "t1" ? 700 : 800;
   const post = async (url: string, body: unknown, headers: Record<string, string> = {}) => {
     const response = await send("POST", url, { token, body, headers });
     if (response.status >= 300) throw new Error(`${url} answered ${response.status} ${JSON.stringify(response.body)}`);
     return response.body;
   };
   const manifests = new ManifestRecorder({ engineClient, reader: harness.store, digest, environment });
-  const name = `pkg-${tenant}`;
+  const name = `pkg-${mark}`;
   manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
   await manifests.whenIdle();
-  const workerId = `w-${tenant}`;
+  const workerId = `w-${mark}`;
   const worker = await harness.joinWorker(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
   const workflow = { ...buildChain(3), id: nodeId(n) };
   const failed = (await post("/api/v1/runs", { workflow, clientId: "c" })).runId as string;
@@ -180,22 +198,27 @@ async function createSamples(
     url: "https://packages.test/more.zip",
   });
   const password = "a long enough password";
-  const user = await post("/api/v1/users", { username: `anna-${tenant}`, password, roles: ["admin"] });
-  const login = { username: `anna-${tenant}`, password, tenant };
+  const user = await post("/api/v1/users", { username: `anna-${mark}`, password, roles: ["admin"] });
+  const login = { username: `anna-${mark}`, password, tenant };
   const person = (await post("/api/v1/auth/login", login)).accessToken as string;
-  const form = `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello ${tenant}\r\n--x--\r\n`;
+  const form = `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello ${mark}\r\n--x--\r\n`;
   const media = { "content-type": "multipart/form-data; boundary=x" };
   const resource = await post("/api/v1/resources", form, media);
   const upload = await post("/api/v1/resources/uploads", { filename: "b.bin", sizeBytes: 4 });
-  const part = form.replace(`hello ${tenant}`, "1234");
+  const part = form.replace(`hello ${mark}`, "1234");
   await send("PUT", `/api/v1/resources/uploads/${upload.uploadId}/parts/0`, { token, body: part, headers: media });
   const grant = await post("/api/v1/resource-grants", {
     resourceId: resource.resourceId,
     packageName: "test",
-    resourceKey: "key",
+    resourceKey: `key-${mark}`,
     scope: "global",
   });
-  const view = await post("/api/v1/views", { name: "mine", page: "runs", query: { status: "failed" } });
+  const signingKey = createSigningKey();
+  const packageKey = await post("/api/v1/package-keys", { publicKey: signingKey.publicKey, name: `key-${mark}` });
+  await post("/api/v1/packages", packageForm(signingKey.privateKey, name, "1.0.0"), media);
+  const model = exampleRequest("putPackageResource", {} as TenantSamples);
+  await send("PUT", `/api/v1/packages/${name}/1.0.0/resources/resources/model.bin`, { token, ...model });
+  const view = await post("/api/v1/views", { name: `view-${mark}`, page: "runs", query: { status: "failed" } });
   return {
     workflow,
     userToken: person,
@@ -211,7 +234,12 @@ async function createSamples(
     workflowId: workflow.id,
     version: "1",
     packageId: pack.packageId,
+    packageVersionId: pack.versionId,
     packageName: name,
+    packageVersion: "1.0.0",
+    resourcePath: "resources/model.bin",
+    keyId: packageKey.keyId,
+    packageSigningKey: signingKey.privateKey,
     userId: user.userId,
     role: "run.viewer",
     resourceId: resource.resourceId,

@@ -1,5 +1,7 @@
 // For every REST route one request that is fine: what its tests start from and then spoil.
 
+import { createHash } from "node:crypto";
+import { nodePackageFiles, signFiles } from "@astraflow/archive/testing";
 import { type Route, type RouteName, routes } from "@astraflow/protocol";
 import { nodeId } from "../harness/engine-harness.ts";
 import type { TestRequest } from "./rest-fixture.ts";
@@ -21,7 +23,14 @@ export interface TenantSamples {
   readonly workflowId: unknown;
   readonly version: string;
   readonly packageId: string;
+  /** Of the version that was published under this package. */
+  readonly packageVersionId: string;
   readonly packageName: string;
+  readonly packageVersion: string;
+  readonly resourcePath: string;
+  readonly keyId: string;
+  /** In PEM; the key that is trusted under `keyId`. */
+  readonly packageSigningKey: string;
   readonly userId: string;
   readonly role: string;
   readonly resourceId: string;
@@ -35,6 +44,26 @@ export interface TenantSamples {
 const password = "another long password";
 const media = { "content-type": "multipart/form-data; boundary=x" };
 const form = (text: string) => `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${text}\r\n--x--\r\n`;
+
+/** Bytes that are put beside the archive. */
+const modelBytes = "the weights";
+const packageResources = {
+  files: { "resources/data/words.txt": "hello" },
+  manifest: {
+    resources: [
+      { path: "resources/data/words.txt", type: "file" },
+      { path: "resources/model.bin", type: "file", sha256: createHash("sha256").update(modelBytes).digest("hex") },
+    ],
+  },
+};
+
+/** The archive of a version, with its signature, as a form. */
+export function packageForm(signingKey: string, name: string, version: string): Buffer {
+  const { archive, signature } = signFiles(signingKey, nodePackageFiles(name, version, packageResources));
+  const field = `--x\r\ncontent-disposition: form-data; name="signature"\r\n\r\n${JSON.stringify(signature)}\r\n`;
+  const head = `--x\r\ncontent-disposition: form-data; name="file"; filename="a.cwx"\r\n\r\n`;
+  return Buffer.concat([Buffer.from(field + head), archive, Buffer.from("\r\n--x--\r\n")]);
+}
 
 const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRequest } = {
   startRun: ({ workflow }) => ({
@@ -94,6 +123,14 @@ const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRe
   addUserRole: () => ({ body: { role: "run.viewer" } }),
   setUserStatus: () => ({ body: { isActive: false } }),
   createResource: () => ({ body: form("some bytes"), headers: media }),
+  publishPackage: ({ packageName, packageSigningKey }) => ({
+    body: packageForm(packageSigningKey, packageName, "1.1.0"),
+    headers: media,
+  }),
+  putPackageResource: () => ({ body: form(modelBytes), headers: media }),
+  addPackageKey: () => ({
+    body: { publicKey: "y9xU4Q6KzL6pj9etYKn5M0hixLr16LbEwMN+mnRpNzM=", name: "Acme", packages: ["acme.*"] },
+  }),
   createUpload: () => ({
     body: { filename: "c.bin", sizeBytes: 9, mimeType: "text/plain", visibility: "private", metadata: {} },
   }),
@@ -123,13 +160,24 @@ const differentBodies: { readonly [N in RouteName]?: object } = {
   createUpload: { filename: "another" },
   createResourceGrant: { resourceKey: "another" },
   createView: { name: "another" },
+  addPackageKey: { name: "another" },
+  enrolWorker: { name: "another" },
+  signWorker: { status: "another" },
+  setUserPassword: { password: "yet another long password" },
+  addUserRole: { role: "workflow.viewer" },
 };
 
 export function differentRequest(name: RouteName, samples: TenantSamples): TestRequest | null {
+  if (name === "publishPackage") return { body: otherPackageForm(samples) };
   const { body } = exampleRequest(name, samples);
+  if (name === "createResource") return { body: form("other bytes") };
   const difference = differentBodies[name] ?? (hasReason(body) ? { reason: "another" } : null);
   return difference === null ? null : { body: { ...(body as object), ...difference } };
 }
+
+/** Null where there are no samples: then only whether there is another request counts. */
+const otherPackageForm = ({ packageSigningKey, packageName }: TenantSamples): Buffer | null =>
+  packageSigningKey === undefined ? null : packageForm(packageSigningKey, packageName, "1.2.0");
 
 const hasReason = (body: unknown): boolean => typeof body === "object" && body !== null && "reason" in body;
 

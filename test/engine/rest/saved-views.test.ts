@@ -37,7 +37,7 @@ describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
     // One was there before.
     expect(await countIn(cluster)).toEqual({ views: 4 });
     const { body } = await cluster.send("listViews", { url: "/api/v1/views?limit=200" });
-    expect(body.items.map(({ name }: { name: string }) => name)).toEqual(["c", "d", "e", "mine"]);
+    expect(body.items.map(({ name }: { name: string }) => name)).toEqual(["c", "d", "e", "view-t1"]);
   });
 
   it("[A355] concurrent saves and removals of views all succeed, and the audit contains no refusal that no caller received", async () => {

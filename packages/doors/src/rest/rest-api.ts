@@ -10,6 +10,7 @@ import {
 } from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
+import { packageHandlers } from "./packages/package-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
 import { StreamBudget, type StreamBudgetLimits } from "./requests/stream-budget.ts";
@@ -95,14 +96,14 @@ export class RestApi {
   }
 
   #checkToken(name: RouteName, token: string | null): CallerIdentity | Fault {
-    const { grant, isOpen }: Route = routes[name];
+    const { grant, orGrant, isOpen }: Route = routes[name];
     const { authenticate, isMetricsOpen } = this.#options;
     if (isOpen === true || (name === "getMetrics" && isMetricsOpen === true)) return anonymous;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
     const identity = isToken ? (authenticate(token, null) ?? this.#services.users.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-    if (isGranted(identity.grants, grant)) return identity;
+    if (isGranted(identity.grants, grant) || (orGrant !== undefined && identity.grants.includes(orGrant))) return identity;
     return fault("E.AUTH.FORBIDDEN", grant === undefined ? "this token is for /metrics only" : missingPermissionMessage(grant));
   }
 
@@ -166,6 +167,7 @@ function routeHandlers(
     ...userHandlers(services.userChanges),
     ...auditHandlers(options),
     ...resourceHandlers(services),
+    ...packageHandlers(services),
     ...savedViewHandlers(services.savedViews),
     ...systemHandlers(options),
   };

@@ -1,7 +1,7 @@
 // The REST API over HTTP: one Fastify route per route of the protocol's table. Only paths, headers and bodies are read here.
 
 import { Readable } from "node:stream";
-import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
+import { fault, limits, type Route, type RouteName, resourceLimits, routes, tailParameter } from "@astraflow/protocol";
 import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createClientAddressReader } from "../auth/client-address.ts";
@@ -73,7 +73,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
     const identities = new WeakMap<FastifyRequest, CallerIdentity>();
     scope.route({
       method: route.method,
-      url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
+      url: route.path.replace(tailPattern, "*").replaceAll(/\{(\w+)\}/g, ":$1"),
       bodyLimit: bodyLimitOf(route),
       // Before the body is read: a stranger must not be able to make us take in 8 MiB.
       onRequest: async (request, reply) => {
@@ -94,7 +94,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
           requestId: request.id,
           identity,
           token: bearerTokenOf(request),
-          params: (request.params ?? {}) as Record<string, string>,
+          params: readPathParameters(request.params as Record<string, string> | undefined),
           query: (request.query ?? {}) as Record<string, unknown>,
           header: (of) => headerOf(request, of),
           body: Buffer.isBuffer(request.body) ? request.body : null,
@@ -126,10 +126,18 @@ export function createRestServer(options: RestServerOptions, services?: Services
   return app;
 }
 
+const tailPattern = `{${tailParameter}}`;
+
+/** The library has no name for a parameter with slashes. */
+function readPathParameters({ "*": tail, ...params }: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return { ...params, ...(tail !== undefined && { [tailParameter]: tail }) };
+}
+
 const pathOf = (request: FastifyRequest): string => request.raw.url?.split("?", 1)[0] ?? "";
 
 /** Of a stranger little, of a file as much as one request carries. */
 function bodyLimitOf(route: Route): number {
+  if (route.bodyBytesMax !== undefined) return route.bodyBytesMax;
   if (route.takes !== undefined) return resourceLimits.chunkBytesMax + resourceLimits.multipartExtraBytesMax;
   return route.isOpen === true ? limits.unauthenticatedFrameBytesMax : limits.requestBytesMax;
 }

@@ -6,6 +6,7 @@ import { NodePolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowS
 import { EventSchema, eventDataSchemas } from "../events/server-events.ts";
 import { type FaultCode, faultCodes } from "../faults/fault-codes.ts";
 import * as catalogBodies from "../rest/bodies/catalog-bodies.ts";
+import * as packageBodies from "../rest/bodies/package-bodies.ts";
 import * as resourceBodies from "../rest/bodies/resource-bodies.ts";
 import * as runBodies from "../rest/bodies/run-bodies.ts";
 import * as runOperationBodies from "../rest/bodies/run-operation-bodies.ts";
@@ -35,6 +36,7 @@ const bodyModules: readonly object[] = [
   workflowBodies,
   workflowEditBodies,
   catalogBodies,
+  packageBodies,
   viewBodies,
 ];
 const publishedNames: Readonly<Record<string, string>> = { StoredWorkflowSchema: "KeptWorkflow" };

@@ -31,6 +31,11 @@ export const operationLinks: { readonly [N in RouteName]?: OperationLinks } = {
   cloneWorkflowPackage: workflowLinks,
   publishVersion: { getVersion: { workflowId: answered("workflowId"), version: answered("version") } },
   publishWorkflow: { getWorkflowPackage: { packageId: answered("packageId") } },
+  publishPackage: {
+    getPackageVersion: { packageName: answered("name"), packageVersion: answered("version") },
+    downloadPackage: { packageName: answered("name"), packageVersion: answered("version") },
+  },
+  addPackageKey: { getPackageKey: { keyId: answered("keyId") } },
   createUser: { getUser: { userId: answered("userId") } },
   createResource: resourceLinks,
   completeUpload: resourceLinks,

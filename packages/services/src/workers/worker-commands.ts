@@ -2,11 +2,13 @@
 
 import type { AnswerBody, Command, IdempotencyKey, WorkerCommandRecord, WorkerRow } from "@astraflow/engine";
 import { canonicalJson, compareVersions } from "@astraflow/graph";
-import { Fault, fault, packageOriginProblem, type RouteBody, type WorkerCommand } from "@astraflow/protocol";
+import { Fault, fault, omitUndefined, packageOriginProblem, type RouteBody, type WorkerCommand } from "@astraflow/protocol";
 import { auditRefusal, isConflict, isNotFound, notFound, readDocument, registerIdempotencyKey } from "../documents/documents.ts";
 import { expectAnswer } from "../environment/engine-client.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
+import { type InstallOrder, type PackageInstalls, toSignatureClaim } from "../packages/package-installs.ts";
+import { readWorkerDescription } from "../presentation/worker-description.ts";
 import { instanceIdOf, workerQueueOf } from "../presentation/worker-view.ts";
 import { vendorRelayLimits } from "./vendor-frame-relay.ts";
 import { findWorker, preferOnline } from "./worker-reader.ts";
@@ -17,6 +19,7 @@ const rebindAttemptsMax = 200;
 type CommandOrder = WorkerCommandRecord["order"];
 /** A command with everything filled in. */
 type CompleteCommand = Extract<CommandOrder, { type: WorkerCommand["type"] }>;
+type PackageInstallCommand = Extract<WorkerCommand, { type: "pkg.install" }>;
 type CommandSummary = Pick<WorkerCommandRecord, "workerName" | "sentAt">;
 type WorkerOperation = Extract<Command, { type: "worker.drain" | "worker.kick" }>;
 type VendorFrameRequest = RouteBody<"tellWorker">;
@@ -51,9 +54,11 @@ export interface WorkerCommandsContext extends ServiceContext {
 
 export class WorkerCommands {
   readonly #context: WorkerCommandsContext;
+  readonly #installs: PackageInstalls;
 
-  constructor(context: WorkerCommandsContext) {
+  constructor(context: WorkerCommandsContext, installs: PackageInstalls) {
     this.#context = context;
+    this.#installs = installs;
   }
 
   async find(tenant: string, id: string): Promise<{ readonly body: WorkerCommandRecord | null; readonly head: number }> {
@@ -79,11 +84,12 @@ export class WorkerCommands {
       key,
       // Compared with the request: the worker of this name, and the newest version, may have changed since.
       matches: ({ worker, workerName, order }) =>
-        (workerName === idOrName || instanceIdOf(worker) === idOrName) && isSameCommand(order, withVersionOf(command, order)),
+        (workerName === idOrName || instanceIdOf(worker) === idOrName) && isSameRequest(command, order),
       newId: () => environment.ids.next(),
       execute: async (id, ask) => {
         const target = await this.#findTarget(tenant, idOrName);
-        const complete = await this.#completeCommand(caller, target.worker, command);
+        const complete =
+          command.type === "pkg.install" ? await this.#completeInstall(caller, target.worker, command) : toOrder(command);
         if (!(await this.#execute(caller, target, complete, id, ask))) return null;
         const { body } = await this.find(tenant, id);
         return body ?? { workerName: target.worker.name, sentAt: environment.clock.now() };
@@ -180,39 +186,54 @@ export class WorkerCommands {
     return { worker, workers };
   }
 
-  /** A missing version means the newest that is known. Without a URL the worker would have nothing to install. */
-  async #completeCommand(caller: Caller, worker: WorkerRow, command: WorkerCommand): Promise<CompleteCommand> {
+  /** Where nothing else is named the archive is the scheduler's own. What is refused is in the audit. */
+  #completeInstall(caller: Caller, worker: WorkerRow, command: PackageInstallCommand): Promise<InstallOrder> {
+    const { engineClient } = this.#context;
     const { tenant } = caller.identity;
-    if (command.type === "pkg.install" && command.url === undefined)
-      throw fault(
-        "E.REQUEST.INVALID",
-        `body.url is missing: this scheduler stores no packages, so the worker needs the http, https or file address of the archive of ${command.name}`,
-        { path: "body.url" },
-      );
-    if (command.type === "pkg.install" && command.url !== undefined)
-      await this.#checkOrigin(caller, worker, { name: command.name, url: command.url });
-    if (command.type !== "pkg.install" || command.version !== undefined) return withVersionOf(command, null);
-    const query = { page: "docs", tenant, collection: "package", prefix: `${command.name}/`, limit: 1_000 } as const;
-    const { items } = await this.#context.reader.page(query);
-    const versions = items.map(({ id }) => id.slice(id.lastIndexOf("/") + 1)).sort(compareVersions);
-    const version = versions.at(-1);
-    if (version !== undefined) return { ...command, version };
-    throw fault("E.NOT_FOUND", `no version of ${command.name} is known; set body.version`, { path: "body.version" });
+    const { name } = command;
+    const audit = { action: "pkg.install", targetType: "worker", target: instanceIdOf(worker.id), data: { name } };
+    return auditRefusal(engineClient, caller, audit, async () => {
+      if (command.url !== undefined) return this.#completeDownload(tenant, { ...command, url: command.url });
+      if (command.signature !== undefined)
+        throw fault("E.REQUEST.INVALID", "body.signature goes with body.url; what is published here has its own", {
+          path: "body.signature",
+        });
+      const order = await this.#installs.plan(tenant, { ...command, version: command.version });
+      checkCanFetch(worker, order);
+      return order;
+    });
   }
 
-  /** The worker would fetch it: from inside its network, with what its machine may reach. What is refused is in the audit. */
-  #checkOrigin(caller: Caller, worker: WorkerRow, { name, url }: { readonly name: string; readonly url: string }): Promise<void> {
-    const { engineClient, packageOrigins = [] } = this.#context;
-    const audit = { action: "pkg.install", targetType: "worker", target: instanceIdOf(worker.id), data: { name } };
-    return auditRefusal(engineClient, caller, audit, () => {
-      const problem = packageOriginProblem(url, packageOrigins);
-      if (problem === null) return;
+  /** The worker would fetch it: from inside its network, with what its machine may reach. */
+  async #completeDownload(tenant: string, command: PackageInstallCommand & { readonly url: string }): Promise<InstallOrder> {
+    const problem = packageOriginProblem(command.url, this.#context.packageOrigins ?? []);
+    if (problem !== null)
       throw fault(
         "E.PKG.PERMISSION",
         `body.url ${problem}; use a public https address, or let the operator allow the origin with --package-origin`,
         { path: "body.url" },
       );
-    });
+    const { name, url, sha256, signature, allowOlder } = command;
+    const version = command.version ?? (await this.#findNewestVersion(tenant, name));
+    return {
+      type: "pkg.install",
+      name,
+      version,
+      url,
+      ...omitUndefined({ sha256 }),
+      ...(signature !== undefined && { signature: toSignatureClaim(signature) }),
+      ...(allowOlder === true && { allowOlder }),
+    };
+  }
+
+  /** The newest that the catalogue knows. */
+  async #findNewestVersion(tenant: string, name: string): Promise<string> {
+    const query = { page: "docs", tenant, collection: "package", prefix: `${name}/`, limit: 1_000 } as const;
+    const { items } = await this.#context.reader.page(query);
+    const versions = items.map(({ id }) => id.slice(id.lastIndexOf("/") + 1)).sort(compareVersions);
+    const version = versions.at(-1);
+    if (version !== undefined) return version;
+    throw fault("E.NOT_FOUND", `no version of ${name} is known; set body.version`, { path: "body.version" });
   }
 
   /** False: it was carried out before with this key. */
@@ -273,9 +294,34 @@ function commandBodyOf(operation: WorkerOperation): CommandOrder {
   return { type: operation.on ? "drain" : "undrain" };
 }
 
-/** The command with the version of an earlier one, if the caller gave none. */
-function withVersionOf(command: WorkerCommand, before: CommandOrder | null): CompleteCommand {
-  if (command.type === "pkg.uninstall") return { ...command, version: command.version ?? null };
-  if (command.type !== "pkg.install") return command;
-  return { ...command, version: command.version ?? (before?.type === "pkg.install" ? before.version : "") };
+function toOrder(command: Exclude<WorkerCommand, PackageInstallCommand>): CompleteCommand {
+  return command.type === "pkg.uninstall" ? { ...command, version: command.version ?? null } : command;
+}
+
+/** Whether a command is the result of a request for it: what the scheduler filled in does not count. */
+function isSameRequest(command: WorkerCommand, order: CommandOrder): boolean {
+  if (command.type !== "pkg.install" || order.type !== "pkg.install")
+    return command.type !== "pkg.install" && isSameCommand(order, toOrder(command));
+  const isFromHere = command.url === undefined;
+  if (isFromHere !== (order.fromRepository === true)) return false;
+  const { name, version = order.version, url = order.url, sha256, signature, allowOlder } = command;
+  const requested = {
+    ...{ type: "pkg.install", name, version, url },
+    sha256: sha256 ?? (isFromHere ? order.sha256 : undefined),
+    signature: isFromHere ? order.signature : signature && toSignatureClaim(signature),
+    allowOlder: allowOlder === true ? true : undefined,
+    fromRepository: order.fromRepository,
+  };
+  return canonicalJson(omitUndefined(requested)) === canonicalJson(order);
+}
+
+/** Workers of other generations know no repository. */
+function checkCanFetch(worker: WorkerRow, { name, version, url }: InstallOrder): void {
+  const { dialect } = readWorkerDescription(worker);
+  if (url !== undefined || dialect === undefined || dialect === "v2") return;
+  throw fault(
+    "E.REQUEST.INVALID",
+    `worker ${worker.name} cannot fetch ${name} ${version} from here without an address; set body.url, or start the scheduler with --public-url`,
+    { path: "body.url" },
+  );
 }

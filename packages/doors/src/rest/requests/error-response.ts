@@ -9,6 +9,7 @@ import {
   omitUndefined,
   type Route,
   routes,
+  tailParameter,
 } from "@astraflow/protocol";
 import { toPublicFault } from "../../engine-client/public-fault.ts";
 
@@ -56,7 +57,9 @@ function faultFromLibraryError(problem: unknown): Fault {
 export function methodsOfPath(path: string): readonly string[] {
   const asked = path.split("/");
   const matching = [...methodsByPattern].filter(([pattern]) => {
-    return asked.length === pattern.length && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
+    const hasTail = pattern.at(-1) === `{${tailParameter}}`;
+    const isLong = hasTail ? asked.length >= pattern.length : asked.length === pattern.length;
+    return isLong && pattern.every((part, index) => part.startsWith("{") || part === asked[index]);
   });
   // A path that is written out, such as runs/bulk, is not that of a run with the id bulk.
   matching.sort(([a], [b]) => compareParameters(a, b));

@@ -144,7 +144,10 @@ const uploadHandlers = (uploads: ResourceUploads) =>
   }) satisfies RouteHandlers;
 
 /** The bytes of a part: the body itself, or the file of a form. */
-async function receiveFile(call: RestCall, store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>): Promise<unknown> {
+export async function receiveFile(
+  call: RestCall,
+  store: (bytes: AsyncIterable<Uint8Array>) => Promise<unknown>,
+): Promise<unknown> {
   if (call.media === "application/octet-stream") return store(readRawBody(call.stream));
   if (call.media === "multipart/form-data")
     return readMultipartForm(call.header("content-type"), call.stream, ({ bytes }) => store(bytes));

@@ -177,7 +177,7 @@ describe("commands to workers", () => {
     expect(unknown.body).toMatchObject({ error: "E.NOT_FOUND", details: { path: "body.version" } });
   });
 
-  it("[A402] an install command without a URL is refused with a sentence that asks for one, and reaches no worker", async () => {
+  it("[A402] an install command without a URL for a package that is not published here is refused with a sentence that asks for one, and reaches no worker", async () => {
     const fixture = openWorkers();
     fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", body: "{}" }] });
 
@@ -185,7 +185,7 @@ describe("commands to workers", () => {
       const refused = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", ...version }));
 
       expect(refused).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path: "body.url" } } });
-      expect(refused.body.message).toContain("the worker needs the http, https or file address of the archive of demo");
+      expect(refused.body.message).toContain("published here; publish it, or name the https address of its archive");
     }
     expect(commandsOf(fixture, "worker.order")).toEqual([]);
   });

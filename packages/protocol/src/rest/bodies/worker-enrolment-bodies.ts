@@ -1,6 +1,7 @@
 // REST bodies of worker enrolment (registering without a socket) and of commands to workers.
 
 import type { Static } from "typebox";
+import { PackageSignatureSchema } from "../../definitions/package-signature.ts";
 import { ResultErrorSchema } from "../../definitions/workflow.ts";
 import { Fault } from "../../faults/fault.ts";
 import { limits } from "../../json/limits.ts";
@@ -70,8 +71,16 @@ const commandSchemas = {
     type: t.literal("pkg.install"),
     name: packageName(),
     version: t.optional(versionString()),
-    url: t.optional(t.string({ maxLength: 2_048, pattern: "^(https?|file):[^\\u0000-\\u0020]+$" })),
+    url: t.optional(
+      t.string({
+        maxLength: 2_048,
+        pattern: "^(https?|file):[^\\u0000-\\u0020]+$",
+        description: "Absent: the archive is published here.",
+      }),
+    ),
     sha256: t.optional(t.string({ pattern: "^[A-Fa-f0-9]{64}$" })),
+    signature: t.optional(PackageSignatureSchema),
+    allowOlder: t.optional(t.boolean({ description: "Install it although the worker had a newer version." })),
   }),
   "pkg.uninstall": t.object({ type: t.literal("pkg.uninstall"), name: packageName(), version: t.optional(versionString()) }),
 } as const;

@@ -4,6 +4,7 @@
 import type { Static, TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
 import { createBodyReader } from "../bodies/body-parts.ts";
+import { packageRoutes } from "./package-routes.ts";
 import { resourceRoutes } from "./resource-routes.ts";
 import type { Route } from "./route.ts";
 import { runRoutes } from "./run-routes.ts";
@@ -12,13 +13,14 @@ import { userRoutes, viewRoutes } from "./user-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 import { workflowRoutes } from "./workflow-routes.ts";
 
-export type { Permission, QueryParameter, Route } from "./route.ts";
+export { type Permission, type QueryParameter, type Route, tailParameter } from "./route.ts";
 
 export const routes = {
   ...runRoutes,
   ...workerRoutes,
   ...eventRoutes,
   ...workflowRoutes,
+  ...packageRoutes,
   ...userRoutes,
   ...resourceRoutes,
   ...viewRoutes,

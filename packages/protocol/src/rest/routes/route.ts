@@ -28,11 +28,15 @@ export interface Route {
   readonly faults: readonly FaultCode[];
   /** The permission the caller needs; absent: any token is enough, or none if the route is open. */
   readonly grant?: Permission;
+  /** Another permission that will do as well. */
+  readonly orGrant?: Permission;
   readonly isOpen?: true;
   /** The body's media type if it is not JSON, such as multipart/form-data. Such a body is streamed, never held whole. */
   readonly takes?: string;
   /** The fields of such a body. */
   readonly form?: TSchema;
+  /** What such a body may have; absent: as much as one part of a file. */
+  readonly bodyBytesMax?: number;
 }
 
 /**
@@ -50,16 +54,22 @@ export interface QueryParameter {
   readonly rule?: string;
 }
 
+/** The parameter that may have slashes in it; it ends its path. */
+export const tailParameter = "resourcePath";
+
 /** Every parameter that a path may have. */
 const pathParameters = {
   bulkId: t.id(),
   commandId: t.id(),
   grantId: t.id(),
+  keyId: t.id("Id of a public key."),
   nodeId: t.id("Id of the node; if the node runs more than once, the id or slot of a task."),
   packageId: t.id("Id of the workflow package."),
   packageName: t.id(),
+  packageVersion: t.id("Version of the package."),
   partNumber: t.between(0, resourceLimits.partsMax - 1),
   resourceId: t.id(),
+  resourcePath: t.id("Path of a file inside the package; slashes may stand as they are."),
   role: t.oneOf(userRoles),
   runId: t.id(),
   taskId: t.id(),
