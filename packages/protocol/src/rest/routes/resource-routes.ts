@@ -2,7 +2,7 @@
 
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/resource-bodies.ts";
-import { changeFaults, fullPageQuery, pagingQuery, type Route, readFaults, route } from "./route.ts";
+import { changeFaults, fullPageQuery, idempotencyKeyHeaderOf, pagingQuery, type Route, readFaults, route } from "./route.ts";
 
 const removeFaults = [...readFaults, "E.NOT_FOUND", "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"] as const;
 const multipartForm = "multipart/form-data";
@@ -70,6 +70,9 @@ export const resourceRoutes = {
   }),
   completeUpload: route("POST", "/api/v1/resources/uploads/{uploadId}/complete", "edit", {
     summary: "Make a resource of the parts. Asked again it answers with the same resource.",
+    headers: idempotencyKeyHeaderOf(
+      "Not needed and not kept: an upload is completed once, and asked again it answers with the same resource, whatever the key.",
+    ),
     response: bodies.ResourceDetailSchema,
     faults: [...changeFaults, "E.RESOURCE.DIGEST"],
   }),

@@ -114,7 +114,9 @@ export function route<P extends string, const D extends RouteDetails>(
     status: 200,
     params: Object.fromEntries(names.map((name) => [name, pathParameters[name]])),
     faults: method === "GET" ? lookupFaults : changeFaults,
-    ...(isRepeatable && { headers: idempotencyKeyHeader }),
+    ...(isRepeatable && {
+      headers: idempotencyKeyHeaderOf("The same key and body again return the same response, without a second effect."),
+    }),
     ...(access === "open" ? { isOpen: true } : access !== "token" && { grant: access }),
     ...details,
   });
@@ -180,16 +182,12 @@ export const fullPageQuery = {
   ...pagingQuery,
   limit: { ...pagingQuery.limit, default: limits.pageItemsMax },
 } as const satisfies Record<string, QueryParameter>;
-/** Of every route that changes something when it is posted to. */
-const idempotencyKeyHeader = {
+/** Of every route that changes something when it is posted to. Those that keep nothing under the key say what it does there. */
+export const idempotencyKeyHeaderOf = (description: string) => ({
   "Idempotency-Key": t.optional(
-    t.string({
-      minLength: 1,
-      maxLength: limits.idempotencyKeyCharsMax,
-      description: "The same key and body again return the same response, without a second effect.",
-    }),
+    t.string({ minLength: 1, maxLength: limits.idempotencyKeyCharsMax, pattern: "^[!-~]+$", description }),
   ),
-};
+});
 
 const entityTag = '(W/)?"[!#-~]{0,64}"';
 /** Only if the resource is still as the caller read it. */

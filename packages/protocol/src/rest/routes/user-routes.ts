@@ -5,6 +5,7 @@ import * as viewBodies from "../bodies/saved-view-bodies.ts";
 import * as bodies from "../bodies/user-bodies.ts";
 import {
   changeFaults,
+  idempotencyKeyHeaderOf,
   ifMatchHeaderOf,
   instantQuery,
   pagingQuery,
@@ -52,6 +53,7 @@ export const userRoutes = {
   }),
   logout: route("POST", "/api/v1/auth/logout", "token", {
     summary: "Revokes the caller's token.",
+    headers: idempotencyKeyHeaderOf("Not kept: a token is revoked once, and asked again with it the answer is 401."),
     status: 204,
     faults: [...readFaults, "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
   }),

@@ -3,7 +3,7 @@
 import * as t from "../../schema/field-types.ts";
 import * as bodies from "../bodies/worker-bodies.ts";
 import * as enrolment from "../bodies/worker-enrolment-bodies.ts";
-import { pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
+import { idempotencyKeyHeaderOf, pagingQuery, type Route, readFaults, route, writeFaults } from "./route.ts";
 
 export const workerRoutes = {
   listWorkers: route("GET", "/api/v1/workers", "view", {
@@ -71,6 +71,9 @@ export const workerRoutes = {
   tellWorker: route("POST", "/api/v1/extensions/{type}", "edit", {
     summary:
       "Hand a frame of this type to a worker that is online, wherever its socket is. The same key and body give the same frame id.",
+    headers: idempotencyKeyHeaderOf(
+      "Not kept: it is a part of the frame's id. The same key and body again hand on a frame with the same id, by which the worker tells that it has it; another body is another frame.",
+    ),
     request: bodies.ExtensionRequestSchema,
     response: bodies.ExtensionRefSchema,
     status: 202,
