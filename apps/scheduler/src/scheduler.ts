@@ -3,7 +3,7 @@
 import { hostname } from "node:os";
 import { createMetricsRegistry, Doors, type SessionLimits } from "@astraflow/doors";
 import { type EngineProblem, workerTimings } from "@astraflow/engine";
-import { Fault, sessionPath } from "@astraflow/protocol";
+import { Fault, omitUndefined, sessionPath } from "@astraflow/protocol";
 import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAccounts } from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { startFilePoller } from "./credentials/file-poller.ts";
@@ -16,6 +16,7 @@ import { readDemoPage } from "./http/demo-page.ts";
 import { type BoundServer, bindServer } from "./http/http-server.ts";
 import { digestText } from "./platform/ids-and-random.ts";
 import { createLog, type Log } from "./platform/log.ts";
+import { startLoopProbe } from "./platform/loop-probe.ts";
 import { restrictFolder, restrictStoreFile } from "./platform/private-files.ts";
 import { createServiceEnvironment } from "./platform/service-environment.ts";
 import { StartupError } from "./platform/startup-error.ts";
@@ -101,6 +102,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const storeWatch = await watchForStoreLoss(config.store);
   const users = new UserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const settings = buildEngineSettings(engine);
+  const loopProbe = startLoopProbe();
   const doors = new Doors({
     ...doorOptions(config, environment),
     engineClient,
@@ -117,6 +119,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),
+    loopTimes: () => ({ doors: loopProbe.times(), ...omitUndefined({ engine: host.gauge().loopTimes ?? undefined }) }),
   });
   await doors.attach(server.server);
   await createFirstUsers(users, config.admins, log);
@@ -137,6 +140,7 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
       await host.stop();
       stopMonitor();
       storeWatch.stop();
+      loopProbe.stop();
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
       await doors.close();
       await server.close();

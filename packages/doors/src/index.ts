@@ -19,6 +19,7 @@ export { Doors } from "./doors.ts";
 export { createMetricsRegistry } from "./environment/metrics-registry.ts";
 export { RestApi, type RestResponse } from "./rest/rest-api.ts";
 export { createRestServer } from "./rest/rest-server.ts";
+export type { LoopTimes } from "./rest/system/system-routes.ts";
 export { type SessionLimits, sessionLimits } from "./session/connection/session-limits.ts";
 export type { WorkerSocket, WorkerSocketEvents } from "./session/connection/worker-socket.ts";
 export { SessionServer } from "./session/server/session-server.ts";

@@ -1,6 +1,8 @@
 // Builds the engine with the real store, clock, ids, random numbers, timers and failpoints, for both hosts of engine-host.ts.
 
 import { setImmediate as nextRound } from "node:timers/promises";
+import { isMainThread } from "node:worker_threads";
+import type { LoopTimes } from "@astraflow/doors";
 import {
   type CommandRequest,
   createEngine,
@@ -17,6 +19,7 @@ import { type Fault, fault } from "@astraflow/protocol";
 import { defaultRetentionPace, type RetentionPolicy, RetentionSweeper, type SweepReport } from "@astraflow/services";
 import { armFailpoints, createProcessControl } from "../platform/failpoints.ts";
 import { createIdGenerator, createRandom, digestText } from "../platform/ids-and-random.ts";
+import { startLoopProbe } from "../platform/loop-probe.ts";
 import { createScaledClock, type ScaledClock } from "../platform/scaled-clock.ts";
 import type { SchedulerConfig } from "../settings/config.ts";
 import { hasRoomForStore, openStore } from "../store/store-factory.ts";
@@ -58,6 +61,8 @@ export interface EngineHostGauge extends EngineGauge {
   /** Why commits are not durable at the moment; null when they are. */
   readonly storeDurabilityProblem: string | null;
   readonly isDiskFull: boolean;
+  /** Of the engine's own thread; null where it has none. */
+  readonly loopTimes: LoopTimes | null;
 }
 
 export interface RunningEngine {
@@ -91,6 +96,8 @@ export async function startEngine(
   );
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
+  // In the main thread the probe of the doors measures both.
+  const loopProbe = isMainThread ? null : startLoopProbe();
   const engine: Engine = createEngine(
     {
       store,
@@ -144,9 +151,11 @@ export async function startEngine(
       isStoreUnavailable: isUnavailable(),
       storeDurabilityProblem: durabilityProblem(),
       isDiskFull: isDiskFull(),
+      loopTimes: loopProbe?.times() ?? null,
     }),
     async stop() {
       isStopped = true;
+      loopProbe?.stop();
       clearTimeout(timer);
       await sweeper.stop();
       await engine.stop();

@@ -8,6 +8,7 @@ const gauge = (turns: number, isStoreUnavailable = false, storeWeakness: string 
   isStoreUnavailable,
   storeDurabilityProblem: storeWeakness,
   isDiskFull: false,
+  loopTimes: null,
 });
 
 it("[O9] a scheduler is ready once its engine has made a turn, and only while it keeps making turns", () => {

@@ -1,6 +1,13 @@
 // Metrics in the text format of Prometheus. The hot path adds to a series that it holds already: no label lookup per frame.
 
-import { formatHistogram, formatMetricHeader, formatMetricLine, type MetricKind, type MetricLabels } from "@astraflow/protocol";
+import {
+  formatHistogram,
+  formatMetricHeader,
+  formatMetricLine,
+  type HistogramValues,
+  type MetricKind,
+  type MetricLabels,
+} from "@astraflow/protocol";
 
 export interface MetricDefinition {
   readonly name: string;
@@ -46,6 +53,13 @@ export class MetricSeries {
     this.observations += 1;
     const index = this.buckets.findIndex((bound) => value <= bound);
     if (index >= 0) this.bucketCounts[index] = (this.bucketCounts[index] ?? 0) + 1;
+  }
+
+  /** A histogram that is counted elsewhere, with the bounds of this family. */
+  replaceObservations({ hits, sum, count }: HistogramValues): void {
+    for (const index of this.bucketCounts.keys()) this.bucketCounts[index] = hits[index] ?? 0;
+    this.value = sum;
+    this.observations = count;
   }
 }
 

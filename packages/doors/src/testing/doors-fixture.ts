@@ -17,6 +17,8 @@ import { createMetricsRegistry, type MetricsRegistry } from "../environment/metr
 import { createFakeAuthenticator, type FakeAuthenticator } from "./fake-authenticator.ts";
 import { connectFakeWorker, type FakeWorker, type FakeWorkerOptions, handshakePayload, registerPayload } from "./fake-worker.ts";
 
+const noTimes = { bounds: [1], hits: [0, 0], sum: 0, count: 0 };
+
 export interface DoorsFixture {
   readonly http: string;
   readonly ws: string;
@@ -78,6 +80,7 @@ export async function openDoorsFixture({
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,
+    loopTimes: () => ({ doors: { delay: noTimes, cpu: noTimes } }),
     ...options,
     // The clock stands still: a reset worker would wait for its close until a test advances it.
     limits: { resetCloseDelayMs: 0, ...options.limits },

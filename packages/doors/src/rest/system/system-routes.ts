@@ -2,15 +2,25 @@
 // gauges, the process's, and what the store knows of all schedulers together.
 
 import type { EngineGauge } from "@astraflow/engine";
-import { buildOpenapiDocument, errorMessage, type FaultCode } from "@astraflow/protocol";
+import { buildOpenapiDocument, errorMessage, type FaultCode, type HistogramValues } from "@astraflow/protocol";
 import { countedTasksMax, type ServicesOptions, withTimeout } from "@astraflow/services";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
 import type { RouteHandlers } from "../requests/rest-call.ts";
+
+/** How long the event loop of a thread is held. Plain data, so that the thread can send it. */
+export interface LoopTimes {
+  /** How late a timer was, in ms. */
+  readonly delay: HistogramValues;
+  /** CPU time of the thread from one firing of the timer to the next, in ms. */
+  readonly cpu: HistogramValues;
+}
 
 export interface SystemRoutesOptions extends Pick<ServicesOptions, "reader" | "environment" | "gauge"> {
   readonly metrics: MetricsRegistry;
   /** Why the process cannot take work at this moment; null when it can. The reason is shown to whoever asks. */
   readonly unready: () => { readonly code: FaultCode; readonly reason: string } | null;
+  /** By the name of the thread; absent: not measured. */
+  readonly loopTimes?: () => Readonly<Record<string, LoopTimes>>;
 }
 
 export function systemHandlers(options: SystemRoutesOptions) {
@@ -87,8 +97,18 @@ function createMetricsCollector(options: SystemRoutesOptions): () => Promise<voi
     const { user, system } = process.cpuUsage();
     cpu.withLabels().set((user + system) / 1_000_000);
     memory.withLabels().set(process.memoryUsage.rss());
+    for (const [thread, times] of Object.entries(options.loopTimes?.() ?? {})) showLoopTimes(metrics, thread, times);
   });
   return createStoreMetricsReader(options);
+}
+
+function showLoopTimes(metrics: MetricsRegistry, thread: string, { delay, cpu }: LoopTimes): void {
+  const families = [
+    ["event_loop_delay_ms", "How late a timer of the thread was.", delay],
+    ["event_loop_cpu_ms", "Processor time of the thread from one firing of that timer to the next.", cpu],
+  ] as const;
+  for (const [name, help, values] of families)
+    metrics.histogram(name, help, ["thread"], values.bounds).withLabels(thread).replaceObservations(values);
 }
 
 function createStoreMetricsReader({ metrics, reader, environment, gauge }: SystemRoutesOptions): () => Promise<void> {
