@@ -10,6 +10,7 @@ const entries: Readonly<Record<string, string>> = {
   astra: "apps/cli/bin/astra.mjs",
   scheduler: "apps/scheduler/src/index.ts",
   "engine-thread": "apps/scheduler/src/engine/engine-thread.ts",
+  "request-thread-main": "apps/scheduler/src/requests/request-thread-main.ts",
   worker: "apps/worker/src/index.ts",
   "handler-thread-main": "packages/runtime/src/runner/handler-thread-main.ts",
   "process-watchdog-main": "packages/runtime/src/system/process-watchdog-main.ts",

@@ -4,7 +4,13 @@ import { hostname } from "node:os";
 import { createMetricsRegistry, Doors, type SessionLimits } from "@astraflow/doors";
 import { type EngineProblem, workerTimings } from "@astraflow/engine";
 import { Fault, omitUndefined, sessionPath } from "@astraflow/protocol";
-import { createDocumentBlobStore, EngineClient, type ServiceEnvironment, UserAccounts } from "@astraflow/services";
+import {
+  createDocumentBlobStore,
+  EngineClient,
+  type ServiceEnvironment,
+  sharedThreadLimits,
+  UserAccounts,
+} from "@astraflow/services";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials/credentials.ts";
 import { startFilePoller } from "./credentials/file-poller.ts";
 import { createFirstUsers, openBlobFolder } from "./credentials/first-users.ts";
@@ -20,6 +26,7 @@ import { startLoopProbe } from "./platform/loop-probe.ts";
 import { restrictFolder, restrictStoreFile } from "./platform/private-files.ts";
 import { createServiceEnvironment } from "./platform/service-environment.ts";
 import { StartupError } from "./platform/startup-error.ts";
+import { archiveThreadLimits, RequestThread, requestThreadLimits } from "./requests/request-thread.ts";
 import type { SchedulerConfig, TlsFilePaths } from "./settings/config.ts";
 import { devToken } from "./settings/secrets.ts";
 import { createPasswordMask, describeStoreAddress } from "./settings/store-address.ts";
@@ -102,6 +109,9 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
   const storeWatch = await watchForStoreLoss(config.store);
   const users = new UserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const settings = buildEngineSettings(engine);
+  const requestThread = startsThreads(config) ? openRequestThread(config, environment, engineClient) : null;
+  // Of its own: an archive of half a gigabyte takes seconds, in which requests would wait.
+  const archiveThread = startsThreads(config) ? openRequestThread(config, environment, engineClient, archiveThreadLimits) : null;
   const loopProbe = startLoopProbe();
   const doors = new Doors({
     ...doorOptions(config, environment),
@@ -119,6 +129,12 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
     heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.notReadyReason(),
     gauge: () => host.gauge(),
+    ...(requestThread !== null && {
+      ownThread: requestThread,
+      inPlace: sharedThreadLimits,
+      changeRunElsewhere: requestThread.changeRun,
+    }),
+    ...(archiveThread !== null && { checkArchiveElsewhere: archiveThread.checkArchive }),
     loopTimes: () => ({ doors: loopProbe.times(), ...omitUndefined({ engine: host.gauge().loopTimes ?? undefined }) }),
   });
   await doors.attach(server.server);
@@ -142,12 +158,28 @@ async function startOnServer(server: BoundServer, { config, material, log }: Sta
       storeWatch.stop();
       loopProbe.stop();
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
+      await requestThread?.close();
+      await archiveThread?.close();
       await doors.close();
       await server.close();
       await reader.close();
       log.info({}, "scheduler.stopped");
     },
   };
+}
+
+/** With `--threads 0` everything is in one thread, for debugging and for small machines. */
+const startsThreads = ({ threads }: SchedulerConfig): boolean => threads > 0;
+
+function openRequestThread(
+  config: SchedulerConfig,
+  environment: ServiceEnvironment,
+  engineClient: EngineClient,
+  limits = requestThreadLimits,
+): RequestThread {
+  const { store, blobDir, ackDeadlineMs, schemaMode, tenants } = config;
+  const data = { store, blobDir, ackDeadlineMs, schemaMode, tenants, isDebug: environment.isDebug ?? false };
+  return new RequestThread({ data, engineClient, log: environment.log, limits });
 }
 
 /** What the doors take from the configuration. */

@@ -17,6 +17,7 @@ export {
 } from "./auth/worker-session-tokens.ts";
 export { Doors } from "./doors.ts";
 export { createMetricsRegistry } from "./environment/metrics-registry.ts";
+export { type ForwardedRequest, type OwnThread, toAuthorizedRequest } from "./rest/own-thread.ts";
 export { RestApi, type RestResponse } from "./rest/rest-api.ts";
 export { createRestServer } from "./rest/rest-server.ts";
 export type { LoopTimes } from "./rest/system/system-routes.ts";

@@ -9,6 +9,7 @@ export { notFound } from "./documents/documents.ts";
 export { decodeDocumentCursor, decodeIdCursor, encodeCursor, encodeIdCursor, unknownCursor } from "./documents/page-cursors.ts";
 export { withTimeout } from "./environment/concurrency.ts";
 export { type AnswerHandler, EngineClient, faultFromData } from "./environment/engine-client.ts";
+export { type InPlaceLimits, NeedsOwnThread, sharedThreadLimits } from "./environment/in-place-limits.ts";
 export { cacheLimits } from "./environment/read-through-cache.ts";
 export type { LogRecord, ServiceEnvironment } from "./environment/service-environment.ts";
 export { EventLookup } from "./events/event-lookup.ts";
@@ -83,6 +84,7 @@ export {
   resourcePut,
 } from "./resources/resource-store.ts";
 export { presentUpload, type ResourceUploads, withPartAdded } from "./resources/resource-uploads.ts";
+export type { ApplyBulkChange } from "./runs/bulk-changes.ts";
 export type { ControlledRun, NodeChange } from "./runs/run-control.ts";
 export { ledgerLimits, readLogLedger, readRunLedger } from "./runs/run-ledger.ts";
 export { decodeLogCursor, readRunLog, runLogLimits } from "./runs/run-logs.ts";

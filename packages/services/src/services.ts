@@ -2,6 +2,7 @@
 
 import { CatalogueCache } from "./catalogue/catalogue.ts";
 import { ManifestRecorder } from "./catalogue/manifest-recorder.ts";
+import { limitReader } from "./environment/in-place-limits.ts";
 import { HeartbeatWatch } from "./events/heartbeat-watch.ts";
 import { VolatileEvents } from "./events/volatile-events.ts";
 import { checkStoredArchive, type StoredArchive } from "./packages/archive-check.ts";
@@ -17,7 +18,7 @@ import { ResourceGrants } from "./resources/resource-grants.ts";
 import { ResourceRepository } from "./resources/resource-repository.ts";
 import { ResourceRequirements } from "./resources/resource-requirements.ts";
 import { ResourceUploads } from "./resources/resource-uploads.ts";
-import { createRunServices } from "./runs/run-services.ts";
+import { createRunServices, type RunServicesOptions } from "./runs/run-services.ts";
 import { SavedViews } from "./saved-views/saved-views.ts";
 import { UserAccounts } from "./users/user-accounts.ts";
 import { UserChanges } from "./users/user-changes.ts";
@@ -26,8 +27,7 @@ import { WorkerCommands } from "./workers/worker-commands.ts";
 import type { WorkerContext } from "./workers/worker-reader.ts";
 import { createWorkflowServices } from "./workflows/workflow-services.ts";
 
-export interface ServicesOptions extends WorkerContext, PackageRepositoryOptions, PackageInstallsOptions {
-  readonly ackDeadlineMs: number;
+export interface ServicesOptions extends WorkerContext, RunServicesOptions, PackageRepositoryOptions, PackageInstallsOptions {
   /** Users that log in with a password. */
   readonly people?: UserAccounts;
   /** Where the bytes of resources are stored, by provider; without it only the document store. */
@@ -49,11 +49,13 @@ export function createServices(options: ServicesOptions) {
   const { environment } = options;
   const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };
   const catalogues = options.catalogues ?? new CatalogueCache(options);
+  const { inPlace, reader } = options;
+  const documentReader = inPlace === undefined ? reader : limitReader(reader, inPlace);
   const manifestRecorder = new ManifestRecorder(options);
   const volatile = options.volatile ?? new VolatileEvents();
   const isAlone = options.isAlone === true && options.volatile !== undefined;
-  const workflows = createWorkflowServices({ ...options, catalogues });
-  const runs = createRunServices(workflows, options.ackDeadlineMs);
+  const workflows = createWorkflowServices({ ...options, reader: documentReader, catalogues });
+  const runs = createRunServices(workflows, options);
   const vendorFrames = options.extensions ?? new VendorFrameRelay(environment);
   const users = options.people ?? new UserAccounts(options);
   const resources = new ResourceRepository(options, blobs);

@@ -6,6 +6,11 @@ import type { ServiceEnvironment } from "@astraflow/services";
 import type { Log } from "./log.ts";
 
 export function createServiceEnvironment(log: Log, isDebug = false): ServiceEnvironment {
+  return { ...createTimers(), isDebug, log: ({ level, event, ...fields }) => log[level](fields, event) };
+}
+
+/** All of it but the log, which a thread has to send elsewhere. */
+export function createTimers(): Omit<ServiceEnvironment, "isDebug" | "log"> {
   return {
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     timers: {
@@ -21,7 +26,5 @@ export function createServiceEnvironment(log: Log, isDebug = false): ServiceEnvi
     // 144 bits, because the id of a session gives access to it.
     ids: { next: () => randomBytes(18).toString("base64url") },
     yieldLoop: () => nextRound(),
-    isDebug,
-    log: ({ level, event, ...fields }) => log[level](fields, event),
   };
 }

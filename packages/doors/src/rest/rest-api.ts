@@ -5,11 +5,13 @@ import {
   type CallerIdentity,
   createServices,
   missingPermissionMessage,
+  NeedsOwnThread,
   type Services,
   type ServicesOptions,
 } from "@astraflow/services";
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
+import { isMovedAtOnce, type OwnThread, toForwardedRequest } from "./own-thread.ts";
 import { packageHandlers } from "./packages/package-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
@@ -33,6 +35,8 @@ export interface RestApiOptions extends ServicesOptions, SystemRoutesOptions {
   readonly streamLimits?: Partial<StreamBudgetLimits>;
   /** Workers reach this port over TLS. */
   readonly isSecure?: boolean;
+  /** Where long requests are carried out, together with `inPlace`, which says what is long; absent: here. */
+  readonly ownThread?: OwnThread;
 }
 
 /** A request whose token is not checked yet. Names of headers are lowercase. */
@@ -63,12 +67,15 @@ export class RestApi {
   readonly #options: RestApiOptions;
   readonly #services: Services;
   readonly #handlers: Record<RouteName, RouteHandler>;
+  readonly #movableRoutes: ReadonlySet<RouteName>;
   readonly #shutdownListeners = new Set<() => void>();
 
   constructor(options: RestApiOptions, services: Services = createServices(options)) {
     this.#options = options;
     this.#services = services;
-    this.#handlers = routeHandlers(options, services, this.#shutdownListeners);
+    const documentHandlers = documentRouteHandlers(services);
+    this.#movableRoutes = new Set(Object.keys(documentHandlers) as RouteName[]);
+    this.#handlers = { ...routeHandlers(options, services, this.#shutdownListeners), ...documentHandlers };
   }
 
   /** Handles one request completely. Never rejects, and waits for nothing but the engine and the reader. */
@@ -109,6 +116,18 @@ export class RestApi {
 
   /** Rejects with whatever a handler throws; `errorResponse` turns it into an answer. */
   async respond(name: RouteName, request: AuthorizedRequest): Promise<RestResponse> {
+    const { ownThread } = this.#options;
+    if (ownThread === undefined || !this.#movableRoutes.has(name)) return this.#respondHere(name, request);
+    if (isMovedAtOnce(name, request.body)) return ownThread.respond(toForwardedRequest(name, request));
+    try {
+      return await this.#respondHere(name, request);
+    } catch (why) {
+      if (!(why instanceof NeedsOwnThread)) throw why;
+      return ownThread.respond(toForwardedRequest(name, request));
+    }
+  }
+
+  async #respondHere(name: RouteName, request: AuthorizedRequest): Promise<RestResponse> {
     const route: Route = routes[name];
     const call = new RestCall(request, route, (grant) => {
       const authorized = this.#checkToken(name, request.token);
@@ -143,20 +162,20 @@ export class RestApi {
   }
 }
 
-function routeHandlers(
-  options: RestApiOptions,
-  services: Services,
-  shutdownListeners: Set<() => void>,
-): Record<RouteName, RouteHandler> {
-  const { runs, workflows, workers, heartbeatWatch, volatileEvents: volatile } = services;
+/** Routes about runs and workflows: they need the store and the engine alone, and what they read may be large. */
+const documentRouteHandlers = ({ runs, workflows }: Services) => ({
+  ...runHandlers(runs),
+  ...runDetailHandlers(runs),
+  ...runControlHandlers(runs),
+  ...deadLetterHandlers(runs),
+  ...bulkHandlers(runs),
+  ...workflowHandlers(workflows),
+});
+
+function routeHandlers(options: RestApiOptions, services: Services, shutdownListeners: Set<() => void>) {
+  const { workers, heartbeatWatch, volatileEvents: volatile } = services;
   const budget = new StreamBudget(options.metrics, options.streamLimits);
   return {
-    ...runHandlers(runs),
-    ...runDetailHandlers(runs),
-    ...runControlHandlers(runs),
-    ...deadLetterHandlers(runs),
-    ...bulkHandlers(runs),
-    ...workflowHandlers(workflows),
     ...workerHandlers(workers),
     ...enrolmentHandlers(workers, {
       ...options,

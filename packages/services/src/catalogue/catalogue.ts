@@ -9,7 +9,15 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
-import { LruMap, type Manifest, type ManifestNode, omitUndefined, type SchemaMode } from "@astraflow/protocol";
+import {
+  LruMap,
+  type Manifest,
+  type ManifestNode,
+  omitUndefined,
+  type SchemaMode,
+  type WorkflowProblem,
+} from "@astraflow/protocol";
+import { type InPlaceLimits, NeedsOwnThread } from "../environment/in-place-limits.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { findManifestConflicts, type ManifestConflicts, noConflicts } from "../presentation/manifest-conflicts.ts";
 
@@ -37,9 +45,10 @@ const catalogueLimits = {
   freshMs: 1_000,
   /** Then all is read again: documents that were removed leave no trace among the newest. */
   fullReloadMs: 300_000,
-  /** Documents read at a time, each perhaps a megabyte: when all are read, and when only the newest are looked at. */
+  /** Documents read at a time: many where they are small, few where each may have megabytes. Between two pages others have their turn. */
   pageMax: 25,
-  incrementalPageMax: 4,
+  largePageMax: 4,
+  smallPageChars: 256 * 1024,
   /** Versions of packages of one tenant; the oldest words beyond it are left out. */
   manifestsMax: 10_000,
   /** Characters of all of them: what is held in memory for a tenant. */
@@ -74,8 +83,18 @@ export class CatalogueCache {
   /** As of now, with the packages that workers list: a worker may have joined just now, or have no manifests. Asked before a refusal. */
   readonly reload = coalesceByKey((tenant: string) => this.#reloadWithWorkers(tenant));
 
-  constructor({ reader, environment, schemaModeOf }: Pick<ServiceContext, "reader" | "environment" | "schemaModeOf">) {
+  readonly #inPlace: InPlaceLimits | undefined;
+  readonly #yieldLoop: () => Promise<void>;
+
+  constructor({
+    reader,
+    environment,
+    schemaModeOf,
+    inPlace,
+  }: Pick<ServiceContext, "reader" | "environment" | "schemaModeOf" | "inPlace">) {
     this.#reader = reader;
+    this.#inPlace = inPlace;
+    this.#yieldLoop = environment.yieldLoop ?? (() => Promise.resolve());
     this.#schemaModeOf = schemaModeOf ?? (() => "warn");
     this.#clock = environment.clock;
   }
@@ -92,13 +111,28 @@ export class CatalogueCache {
     return findManifestConflicts((await this.#reader.page({ page: "workers", tenant })).items);
   }
 
-  /** Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. */
-  async check<T extends { readonly problems: readonly { readonly severity: string }[] }>(
+  /**
+   * Checks with the cached catalogue, and if that finds an error again with a fresh one: a worker may just have joined. `stepsMax` is what a
+   * check may take on this thread; undefined: as much as a workflow may take at all.
+   */
+  async check<T extends { readonly problems: readonly Pick<WorkflowProblem, "code" | "severity">[] }>(
     tenant: string,
-    check: (catalogue: Catalogue) => T,
+    check: (catalogue: Catalogue, stepsMax: number | undefined) => T,
   ): Promise<T> {
-    const result = check(await this.current(tenant));
-    return result.problems.some(({ severity }) => severity === "error") ? check(await this.reload(tenant)) : result;
+    const result = this.#checkHere(await this.current(tenant), check);
+    const hasErrors = result.problems.some(({ severity }) => severity === "error");
+    return hasErrors ? this.#checkHere(await this.reload(tenant), check) : result;
+  }
+
+  #checkHere<T extends { readonly problems: readonly Pick<WorkflowProblem, "code">[] }>(
+    catalogue: Catalogue,
+    check: (catalogue: Catalogue, stepsMax: number | undefined) => T,
+  ): T {
+    const stepsMax = this.#inPlace?.checkStepsMax;
+    const result = check(catalogue, stepsMax);
+    if (stepsMax !== undefined && result.problems.some(({ code }) => code === "E.WORKFLOW.TOO_COSTLY"))
+      throw new NeedsOwnThread(`the check of a workflow takes more than ${stepsMax} steps`);
+    return result;
   }
 
   async #reloadWithWorkers(tenant: string): Promise<Catalogue> {
@@ -130,18 +164,20 @@ export class CatalogueCache {
 
   /** The documents that were written last first, until a page brings nothing new. */
   async #loadDocuments(tenant: string, cached: CachedCatalogue, isFullLoad: boolean): Promise<number> {
-    const limit = isFullLoad ? catalogueLimits.pageMax : catalogueLimits.incrementalPageMax;
-    const query = { page: "docs", tenant, collection: packageCollection, order: "desc", limit } as const;
+    const query = { page: "docs", tenant, collection: packageCollection, order: "desc" } as const;
+    let limit: number = catalogueLimits.largePageMax;
     const seen = new Set<string>();
     let after: string | undefined;
     let changes = 0;
     let chars = 0;
     for (;;) {
-      const page = await this.#reader.page({ ...query, ...(after !== undefined && { after }) });
+      const page = await this.#reader.page({ ...query, limit, ...(after !== undefined && { after }) });
       const changed = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
       for (const doc of changed) cached.manifests.set(doc.id, { rev: doc.rev, ...parseManifestDocument(doc) });
       for (const doc of page.items) seen.add(doc.id);
-      chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
+      const pageChars = page.items.reduce((sum, doc) => sum + doc.body.length, 0);
+      chars += pageChars;
+      limit = isFullLoad && pageChars <= catalogueLimits.smallPageChars ? catalogueLimits.pageMax : catalogueLimits.largePageMax;
       changes += changed.length;
       const isEnough = !isFullLoad && changed.length === 0;
       const isFull = seen.size >= catalogueLimits.manifestsMax || chars >= catalogueLimits.charsMax;
@@ -154,6 +190,7 @@ export class CatalogueCache {
         return page.head;
       }
       after = page.next;
+      await this.#yieldLoop();
     }
   }
 }

@@ -3,6 +3,7 @@
 import type { StoreReader } from "@astraflow/engine";
 import type { SchemaMode } from "@astraflow/protocol";
 import type { EngineClient } from "./engine-client.ts";
+import type { InPlaceLimits } from "./in-place-limits.ts";
 
 /** One line of the log, as data. `audit: true` marks lines that an operator must be able to find later. */
 export interface LogRecord {
@@ -42,4 +43,6 @@ export interface ServiceContext {
   readonly digest: (text: string) => string;
   /** What is set for a tenant; without it, values that do not match their schema are warnings. */
   readonly schemaModeOf?: (tenant: string) => SchemaMode;
+  /** What may be done for one caller on this thread; absent: everything, since the thread serves one request at a time. */
+  readonly inPlace?: InPlaceLimits;
 }

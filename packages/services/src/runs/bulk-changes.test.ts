@@ -1,9 +1,14 @@
 // Who takes over a change of many runs whose scheduler is gone: seen through the documents alone.
-import type { PageQuery, StoreReader } from "@astraflow/engine";
+import type { PageQuery, RunRow, StoreReader } from "@astraflow/engine";
+import { type BulkRequest, fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
+import { NeedsOwnThread } from "../environment/in-place-limits.ts";
+import type { Caller } from "../identity/identity.ts";
 import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
 import { createFakeEnvironment } from "../testing/fake-environment.ts";
-import { BulkChanges, bulkLimits } from "./bulk-changes.ts";
+import { runRow } from "../testing/sample-rows.ts";
+import { type ApplyBulkChange, BulkChanges, bulkLimits } from "./bulk-changes.ts";
+import { moveLargeRuns } from "./bulk-runs.ts";
 
 const initialBody = {
   request: { action: "cancel", filter: { runIds: [] } },
@@ -14,8 +19,14 @@ const counts = { cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0,
 /** Whoever wrote this has a clock that is a day ahead. */
 const written = { createdAt: 1_760_086_400_000, updatedAt: 1_760_086_400_000 };
 
-function openFixture(tenants: readonly string[] = ["t1"]) {
-  const kept = createFakeDocumentStore();
+interface FixtureOptions {
+  readonly runs?: readonly RunRow[];
+  readonly applyChange?: ApplyBulkChange;
+}
+
+function openFixture(tenants: readonly string[] = ["t1"], options: FixtureOptions = {}) {
+  const { runs = [], applyChange = () => Promise.resolve({ isChanged: true }) } = options;
+  const kept = createFakeDocumentStore({ rows: { runs } });
   const environment = createFakeEnvironment();
   const page = async (query: PageQuery) => {
     if (query.page !== "tenants") return await kept.reader.page(query);
@@ -28,7 +39,7 @@ function openFixture(tenants: readonly string[] = ["t1"]) {
     engineClient: kept.engineClient,
     reader,
     environment,
-    applyChange: () => Promise.resolve({ isChanged: true }),
+    applyChange,
     needsChange: () => true,
     digest: (text) => text,
   });
@@ -144,4 +155,56 @@ describe("a change of many runs whose scheduler is gone", () => {
 
     expect(statusOf("a-first")).toBe("done");
   });
+});
+
+it("[A870] a bulk change counts each run once: as changed, as unchanged where there was nothing to do, or as refused with its reason", async () => {
+  const outcomes: Readonly<Record<string, () => ReturnType<ApplyBulkChange>>> = {
+    changed: async () => ({ isChanged: true, newRun: "again" }),
+    unchanged: async () => ({ isChanged: false }),
+    refused: () => Promise.reject(fault("E.RUN.ACTIVE", "it runs")),
+  };
+  const runIds = ["changed-1", "refused-1", "refused-2", "unchanged-1", "unchanged-2", "unchanged-3"];
+  const { bulk, pass } = openFixture(["t1"], {
+    runs: runIds.map((id) => runRow(id, { tenant: "t1" })),
+    applyChange: async (_caller, _request, { id }) =>
+      outcomes[id.slice(0, -2)]?.() ?? Promise.reject(new Error(`run ${id} has no outcome here`)),
+  });
+  const asker = { identity: { tenant: "t1", user: "ada", grants: [] }, requestId: "r" };
+
+  const { bulkId } = await bulk.start(asker, { action: "retry", filter: { runIds } }, null);
+  await pass(0);
+
+  expect(await bulk.find("t1", bulkId)).toMatchObject({
+    status: "done",
+    matched: 6,
+    changed: 1,
+    unchanged: 3,
+    refused: 2,
+    started: [{ runId: "changed-1", newRun: "again" }],
+    refusals: [
+      { runId: "refused-2", code: "E.RUN.ACTIVE" },
+      { runId: "refused-1", code: "E.RUN.ACTIVE" },
+    ],
+  });
+});
+
+it("[A612] a step of a bulk change that meets a large run is carried out elsewhere, and any other failure stays where it was", async () => {
+  const elsewhere: string[] = [];
+  const failures: Readonly<Record<string, Error>> = { large: new NeedsOwnThread("7 MB"), gone: fault("E.NOT_FOUND", "gone") };
+  const change = moveLargeRuns(
+    async (_caller, _request, { id }) => {
+      if (failures[id] !== undefined) throw failures[id];
+      return { isChanged: true };
+    },
+    async (_caller, _request, { id }) => {
+      elsewhere.push(id);
+      return { isChanged: true, newRun: "new" };
+    },
+  );
+  const changeRun = (id: string) => change({} as Caller, { action: "retry" } as BulkRequest, { id } as RunRow, "b1");
+
+  expect(await changeRun("small")).toEqual({ isChanged: true });
+  expect(await changeRun("large")).toEqual({ isChanged: true, newRun: "new" });
+  await expect(changeRun("gone")).rejects.toMatchObject({ code: "E.NOT_FOUND" });
+  expect(elsewhere).toEqual(["large"]);
 });

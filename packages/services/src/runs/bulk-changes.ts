@@ -63,6 +63,8 @@ export interface BulkChangesOptions extends ServiceContext {
   readonly applyChange: ApplyBulkChange;
   /** Whether there is something to do to a run, as far as its state tells. */
   readonly needsChange: (request: BulkRequest, run: RunRow) => boolean;
+  /** Changes that nobody works on are taken over here; unless it is false, they are. */
+  readonly hasPolling?: boolean;
 }
 
 export class BulkChanges {
@@ -81,7 +83,8 @@ export class BulkChanges {
     this.#options = options;
     this.#records = new RecordStore(options, "bulk");
     const poll = withoutOverlap(() => this.resumeStalled().catch((problem: unknown) => this.#logPollFailure(problem)));
-    this.#stopPolling = options.environment.timers.every(bulkLimits.pollMs, poll);
+    const { timers } = options.environment;
+    this.#stopPolling = options.hasPolling === false ? () => undefined : timers.every(bulkLimits.pollMs, poll);
   }
 
   /** The same key and request again give the same change, as far as it has come. */

@@ -2,6 +2,7 @@
 
 import { matchesAllWords, type PageQuery, type RunRow, runSearchTerms, type StoreReader, searchWords } from "@astraflow/engine";
 import { type BulkFilter, type BulkRequest, Fault, omitUndefined } from "@astraflow/protocol";
+import { NeedsOwnThread } from "../environment/in-place-limits.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf } from "../identity/identity.ts";
 import type { ApplyBulkChange } from "./bulk-changes.ts";
@@ -40,6 +41,18 @@ export const createBulkRunChange =
       ? control.retry(caller, detail, options, data)
       : control.replay(caller, detail, { ...options, request: how }, data));
     return { isChanged: true, newRun: answer.run };
+  };
+
+/** Changes a run here, and elsewhere if it turns out to be too large for this thread. */
+export const moveLargeRuns =
+  (here: ApplyBulkChange, elsewhere: ApplyBulkChange): ApplyBulkChange =>
+  async (...change) => {
+    try {
+      return await here(...change);
+    } catch (why) {
+      if (!(why instanceof NeedsOwnThread)) throw why;
+      return elsewhere(...change);
+    }
   };
 
 /** A run that has ended since it was read needs no cancel. */

@@ -44,12 +44,12 @@ export function createDefinitionCache(
   digest: (text: string) => string,
 ): (workflow: Workflow, catalogue: PackageCatalogue, options?: WorkflowCheckOptions) => CheckedDefinition {
   const cached = new LruMap<string, CachedDefinition>({ entriesMax: definitionCacheLimits.entriesMax });
-  return (workflow, catalogue, { allowUnknown = false } = {}) => {
+  return (workflow, catalogue, { allowUnknown = false, stepsMax } = {}) => {
     const text = JSON.stringify(workflow);
     const found = cached.get(text);
     if (found?.catalogue === catalogue && found.allowUnknown === allowUnknown) return found.definition;
     cached.delete(text);
-    const definition = prepareDefinition(workflow, catalogue, { allowUnknown }, digest);
+    const definition = prepareDefinition(workflow, catalogue, { allowUnknown, stepsMax }, digest);
     if (text.length <= definitionCacheLimits.charsMax && definition.body !== "")
       cached.set(text, { definition, catalogue, allowUnknown });
     return definition;

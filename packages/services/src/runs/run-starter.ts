@@ -12,6 +12,7 @@ import {
 import {
   canonicalJson,
   compilePlan,
+  type PackageCatalogue,
   type Plan,
   planStart,
   type ReusedResult,
@@ -187,7 +188,9 @@ export class RunStarter {
   }
 
   #checkDefinition(tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> {
-    return this.#workflows.catalogues.check(tenant, (catalogue) => this.#define(workflow, catalogue, { allowUnknown }));
+    const define = (catalogue: PackageCatalogue, stepsMax?: number) =>
+      this.#define(workflow, catalogue, { allowUnknown, stepsMax });
+    return this.#workflows.catalogues.check(tenant, define);
   }
 }
 

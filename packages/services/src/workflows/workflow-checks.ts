@@ -31,7 +31,9 @@ export async function findProblems(
   workflow: Workflow,
   options?: WorkflowCheckOptions,
 ) {
-  const check = (catalogue: Catalogue) => ({ problems: findProblemsIn(workflow, catalogue, options) });
+  const check = (catalogue: Catalogue, stepsMax?: number) => ({
+    problems: findProblemsIn(workflow, catalogue, { ...options, stepsMax }),
+  });
   return (await catalogues.check(tenant, check)).problems;
 }
 
@@ -113,11 +115,11 @@ export async function validateWorkflow(
   const options = { allowUnknown: readAllowUnknown(body) };
   const sent = withDefaultId(body, uuidFromText("new"));
   const workflow = readWorkflow(sent);
-  const check = (catalogue: Catalogue) => ({
+  const check = (catalogue: Catalogue, stepsMax?: number) => ({
     problems:
       workflow instanceof Fault
         ? findWorkflowFaults(sent, problemsMax).map(toProblem)
-        : findProblemsIn(workflow, catalogue, options),
+        : findProblemsIn(workflow, catalogue, { ...options, stepsMax }),
     asOf: catalogue.asOf,
   });
   const { problems, asOf } = await catalogues.check(tenant, check);

@@ -70,7 +70,10 @@ export class WorkflowVersions {
     const options = { allowUnknown: existing !== null || allowUnknown };
     const { workflow } = existing ?? found.document;
     // The catalogue that this draft was checked against also serves for a draft that is saved meanwhile.
-    const check = (catalogue: Catalogue) => ({ catalogue, problems: findProblemsIn(workflow, catalogue, options) });
+    const check = (catalogue: Catalogue, stepsMax?: number) => ({
+      catalogue,
+      problems: findProblemsIn(workflow, catalogue, { ...options, stepsMax }),
+    });
     const { catalogue, problems } = await catalogues.check(tenant, check);
     if (existing !== null) return { version: existing, problems, repeated: true };
 
@@ -84,13 +87,20 @@ export class WorkflowVersions {
       ...(note !== undefined && { note }),
       workflow: document.workflow,
     });
+    // Checking takes long, and mostly the draft is still the one that was checked above.
+    const checked = new Map([[found.document.revision, problems]]);
+    const problemsOf = ({ revision: at, workflow: draft }: Pick<WorkflowDocument, "revision" | "workflow">) => {
+      const known = checked.get(at) ?? findProblemsIn(draft, catalogue, options);
+      checked.set(at, known);
+      return known;
+    };
     let published = nextVersionOf(found.document);
     const { repeated } = await this.#store.update(caller, id, {
       action: "workflow.publish",
       ask,
       decide(document) {
         if (revision !== undefined && revision !== document.revision) throw staleRevisionFault(document);
-        throwOnErrors(findProblemsIn(document.workflow, catalogue, options));
+        throwOnErrors(problemsOf(document));
         published = nextVersionOf(document);
         return {
           document: { ...document, version: published.version, publishedRevision: document.revision },
@@ -101,7 +111,7 @@ export class WorkflowVersions {
     });
     // Of two equal requests at once, the other one made it.
     const version = repeated ? ((await this.#findMadeBy(tenant, id, ask)) ?? published) : published;
-    return { version, problems: findProblemsIn(version.workflow, catalogue, options), repeated };
+    return { version, problems: problemsOf(version), repeated };
   }
 
   /** The version that an earlier request with this key made. */
