@@ -48,7 +48,11 @@ export interface Scheduler {
 /** Throws a StartupError, without writing anything, if it cannot run as configured. */
 export async function startScheduler(config: SchedulerConfig, log: Log = openLog(config)): Promise<Scheduler> {
   const material = config.tls === null ? null : await readTlsOrRefuse(config.tls);
-  const server = await bindServer(config.listen, material);
+  const server = await bindServer(config.listen, material, {
+    connectionsMax: config.httpConnectionsMax,
+    trustedProxies: config.trustedProxies,
+    onRefused: (refused) => log.warn({ refused }, "http.connections_refused"),
+  });
   try {
     return await startOnServer(server, { config, material, log });
   } catch (cause) {

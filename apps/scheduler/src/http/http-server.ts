@@ -7,6 +7,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { type ServerTlsCredentials, secureContextOptions, tlsServerOptions } from "../credentials/tls-credentials.ts";
 import { StartupError } from "../platform/startup-error.ts";
 import type { Address } from "../settings/setting-readers.ts";
+import { ConnectionLimits, type ConnectionLimitsOptions } from "./connection-limits.ts";
 
 export type BoundServer = Awaited<ReturnType<typeof bindServer>>;
 
@@ -25,9 +26,15 @@ const listenErrorReasons: Record<string, string> = {
 /** How often connections that do not finish their request in time are looked for; how long they have is the doors' business. */
 const connectionsCheckingInterval = 1_000;
 
-export async function bindServer(address: Address, material: ServerTlsCredentials | null) {
+export async function bindServer(
+  address: Address,
+  material: ServerTlsCredentials | null,
+  connections: ConnectionLimitsOptions = { connectionsMax: Number.POSITIVE_INFINITY, trustedProxies: [] },
+) {
   const secure = material === null ? null : createTlsServer({ ...tlsServerOptions(material), connectionsCheckingInterval });
   const server: Server | TlsServer = secure ?? createServer({ connectionsCheckingInterval });
+  const limits = new ConnectionLimits(connections);
+  server.on("connection", (socket: Socket) => limits.admit(socket));
   server.on("request", answerNotReady);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
@@ -54,7 +61,11 @@ export async function bindServer(address: Address, material: ServerTlsCredential
     host: address.host.includes(":") ? `[${address.host}]` : address.host,
     port,
     /** From now on the doors answer. */
-    startServing: () => void server.off("request", answerNotReady),
+    startServing(): void {
+      server.off("request", answerNotReady);
+      // Not before the session door listens: with a listener, upgrades are no longer answered as requests.
+      server.on("upgrade", (_request, socket) => limits.releaseUpgraded(socket as Socket));
+    },
     close: () =>
       new Promise<void>((resolve) => {
         server.close(() => resolve());

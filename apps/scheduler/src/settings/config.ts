@@ -142,6 +142,7 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   corsOrigins: settings.corsOrigin,
   /** Proxies whose X-Forwarded-For counts. */
   trustedProxies: settings.trustedProxy,
+  httpConnectionsMax: settings.httpConnections,
   /** Origins that packages may be installed from although they are not public https addresses. */
   packageOrigins: settings.packageOrigin,
   allowsUnsignedPackages: settings.packageUnsigned,

@@ -95,6 +95,11 @@ export const settingTable = {
     isList: true,
     read: readProxy,
   },
+  httpConnections: count(
+    "connections of callers at once; one address may have half of them, unless it is loopback or a trusted proxy; further ones are closed; sockets of workers do not count",
+    10_000,
+    { min: 10, max: 1_000_000, unit: "connections" },
+  ),
   packageOrigin: {
     valueName: "ORIGIN",
     help: "an origin that workers may be told to install packages from although it is no public https address, like http://packages.lan:8000, or file: for files of their machines; repeatable; by default none",
