@@ -8,13 +8,8 @@ import { captureOutput } from "../handlers/handler-output.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import {
-  attemptKeyText,
-  type FromHandlerThread,
-  type HandlerThreadSettings,
-  MessageBatcher,
-  type ToHandlerThread,
-} from "./thread-messages.ts";
+import { MessageBatcher } from "../system/message-batcher.ts";
+import { attemptKeyText, type FromHandlerThread, type HandlerThreadSettings, type ToHandlerThread } from "./thread-messages.ts";
 
 /** A handler that keeps the thread for longer than this blocks it: messages of others are posted before its type is called again. */
 const blockingThresholdMs = 2;

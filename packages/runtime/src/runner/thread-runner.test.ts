@@ -6,7 +6,8 @@ import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/midd
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { HandlerThreadListener } from "./spawn-handler-thread.ts";
 import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
-import { ThreadRunner, threadRestartPolicy } from "./thread-runner.ts";
+import { restartPolicy } from "../system/crash-history.ts";
+import { ThreadRunner, threadEndPolicy } from "./thread-runner.ts";
 
 const shelf: LoadedPackagesSummary = { packages: [], problems: [] };
 const finished = (task: string, isSettled = true): FromHandlerThread => ({
@@ -205,7 +206,7 @@ describe("the handlers' thread, seen from the link", () => {
     pass(0);
     // The next one dies while it loads: t3 was never in it.
     last().die("Error: again");
-    pass(threadRestartPolicy.restartDelayMs);
+    pass(restartPolicy.restartDelayMs);
     last().listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     tick();
 
@@ -234,7 +235,7 @@ describe("the handlers' thread, seen from the link", () => {
     expect(problems).toEqual([0, 0, 0, 0, 1, 1]);
     expect(host.problems[0]).toBe("the handler thread crashed 6 times within 60 s");
     expect(log.filter((line) => line === "changed")).toHaveLength(1);
-    pass(threadRestartPolicy.crashWindowMs);
+    pass(restartPolicy.crashWindowMs);
     expect(host.problems).toEqual([]);
   });
 
@@ -259,7 +260,7 @@ describe("the handlers' thread, seen from the link", () => {
     const closed = host.close();
     expect(last().received.map(({ type }) => type)).toEqual(["start", "stop", "end"]);
     expect(last().isKilled).toBe(false);
-    pass(threadRestartPolicy.shutdownWaitMs);
+    pass(threadEndPolicy.shutdownWaitMs);
     await closed;
 
     expect(last().isKilled).toBe(true);

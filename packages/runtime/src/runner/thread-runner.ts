@@ -7,11 +7,13 @@ import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
+import { CrashHistory, restartPolicy } from "../system/crash-history.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
+import { MessageBatcher } from "../system/message-batcher.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 import type { HandlerRunner, HandlerRunnerListener } from "./handler-runner.ts";
 import type { HandlerThreadHandle, HandlerThreadListener } from "./spawn-handler-thread.ts";
-import { attemptKeyText, type FromHandlerThread, MessageBatcher, type ToHandlerThread } from "./thread-messages.ts";
+import { attemptKeyText, type FromHandlerThread, type ToHandlerThread } from "./thread-messages.ts";
 
 export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
@@ -20,13 +22,8 @@ export interface ThreadRunnerPorts {
   readonly watchdog?: Pick<ProcessWatchdog, "watchGroup" | "unwatchGroup" | "close">;
 }
 
-export const threadRestartPolicy = {
-  /** So many crashes within the window are a loop: the worker reports itself as unhealthy. */
-  crashesMax: 5,
-  crashWindowMs: 60_000,
-  /** Pause before the second start within the window; doubles up to the second. The first start is at once. */
-  restartDelayMs: 250,
-  restartDelayMsMax: 30_000,
+/** How a thread is ended. */
+export const threadEndPolicy = {
   /** How long handlers may take to return after the end was requested. */
   shutdownWaitMs: 300,
   /** How long a terminated thread may take to end: only a system call can hold it up. */
@@ -55,8 +52,7 @@ export class ThreadRunner implements HandlerRunner {
   #queuedUntilLoaded: ToHandlerThread[] = [];
   #loadedPackages: LoadedPackagesSummary = { packages: [], problems: [] };
   #listenedVendorTypes: ReadonlySet<string> = new Set();
-  /** When it died, within the window. */
-  #crashTimes: number[] = [];
+  readonly #crashes = new CrashHistory();
   #heapPct: number | null = null;
   #isHeapRequested = false;
   #pendingPing: { readonly ping: number; readonly at: number } | null = null;
@@ -130,10 +126,10 @@ export class ThreadRunner implements HandlerRunner {
   }
 
   get problems(): readonly string[] {
-    const crashes = this.#countRecentCrashes();
-    return crashes < threadRestartPolicy.crashesMax
+    const crashes = this.#crashes.countRecent(this.#ports.environment.now());
+    return crashes < restartPolicy.crashesMax
       ? []
-      : [`the handler thread crashed ${crashes} times within ${threadRestartPolicy.crashWindowMs / 1_000} s`];
+      : [`the handler thread crashed ${crashes} times within ${restartPolicy.crashWindowMs / 1_000} s`];
   }
 
   /** As last reported; asks again for the next time. */
@@ -161,9 +157,9 @@ export class ThreadRunner implements HandlerRunner {
       // After the stop messages: handlers whose signal was aborted may clean up.
       this.#outgoing.add({ type: "end" });
       this.#outgoing.flush();
-      await this.#waitAtMost(threadRestartPolicy.shutdownWaitMs, this.#threadExit.promise);
+      await this.#waitAtMost(threadEndPolicy.shutdownWaitMs, this.#threadExit.promise);
     }
-    if (this.#thread !== null) await this.#waitAtMost(threadRestartPolicy.terminateWaitMs, thread.terminate());
+    if (this.#thread !== null) await this.#waitAtMost(threadEndPolicy.terminateWaitMs, thread.terminate());
   }
 
   /** Closed, but still running: only the end of the process ends it. */
@@ -302,13 +298,10 @@ export class ThreadRunner implements HandlerRunner {
     if (this.#isClosed) return this.#threadExit.resolve();
     this.#firstLoad.reject(new Error(`the handler thread crashed while loading packages: ${reason}`));
     this.#listener?.problemReported({ message: "the handler thread crashed and is being restarted", cause: reason });
-    this.#crashTimes.push(this.#ports.environment.now());
-    const crashes = this.#countRecentCrashes();
-    const doubled = threadRestartPolicy.restartDelayMs * 2 ** Math.min(Math.max(0, crashes - 2), 20);
-    const pauseMs = crashes <= 1 ? 0 : Math.min(threadRestartPolicy.restartDelayMsMax, doubled);
+    const { crashes, pauseMs } = this.#crashes.add(this.#ports.environment.now());
     this.#cancelRestart = this.#ports.environment.after(pauseMs, () => this.#spawnThread());
     this.#failLostAttempts(reason);
-    if (crashes === threadRestartPolicy.crashesMax) this.#listener?.healthChanged();
+    if (crashes === restartPolicy.crashesMax) this.#listener?.healthChanged();
   }
 
   /** A single running attempt caused the crash and fails. Of several the culprit is unknown: they go back to the scheduler, which counts them. */
@@ -331,11 +324,5 @@ export class ThreadRunner implements HandlerRunner {
       this.#listener?.attemptFinished(attempt, outcome);
       this.#completeAttempt(attempt);
     }
-  }
-
-  #countRecentCrashes(): number {
-    const since = this.#ports.environment.now() - threadRestartPolicy.crashWindowMs;
-    this.#crashTimes = this.#crashTimes.filter((at) => at > since);
-    return this.#crashTimes.length;
   }
 }
