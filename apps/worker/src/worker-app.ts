@@ -11,10 +11,13 @@ import {
   createThreadedWorker,
   createWorker,
   type LinkLogEvent,
+  noFileTransferFault,
   loadPackages,
   openOutboxFile,
+  SchedulerFiles,
   type SessionWorker,
   type SessionWorkerOptions,
+  type SharedWorkerOptions,
   type WorkerEnvironment,
   type WorkerLogEvent,
 } from "@astraflow/runtime";
@@ -228,6 +231,7 @@ function buildWorkerOptions(
     resources: config.resources,
     environment: realEnvironment,
     tls: () => readTlsFiles(config.tls),
+    transferFile: createFileTransfer(config, token),
     settings: {
       backoff: config.backoff,
       acceptTimeoutMs: config.acceptWaitMs,
@@ -235,6 +239,21 @@ function buildWorkerOptions(
       windowDefault: config.window,
     },
   };
+}
+
+/** The scheduler's session door and its API are one server, with one token. */
+function createFileTransfer(config: WorkerConfig, token: TokenFile): NonNullable<SharedWorkerOptions["transferFile"]> {
+  const [first, ...others] = config.urls.map((url) => new URL(url.replace(/^ws/, "http")).origin);
+  const files = new SchedulerFiles({
+    ...realEnvironment,
+    endpoint: () => {
+      const secret = token.auth.token;
+      if (secret === undefined || first === undefined) return noFileTransferFault();
+      return { origins: [first, ...others], authorization: `Bearer ${secret}` };
+    },
+    tls: () => readTlsFiles(config.tls),
+  });
+  return (transfer) => files.transfer(transfer);
 }
 
 /** Files for each identity: results and resources are the business of the worker that was asked for them, also where two share a directory. */

@@ -19,6 +19,7 @@ export { NextError } from "./handlers/middleware-call.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";
+export { noFileTransferFault, SchedulerFiles } from "./resources/file-transfer.ts";
 export type { KeptResource, ResourceDraft } from "./resources/resource.ts";
 export { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 export { linkTransitions } from "./scheduler-link/link-phase.ts";
@@ -41,5 +42,6 @@ export {
   createWorker,
   type SessionWorker,
   type SessionWorkerOptions,
+  type SharedWorkerOptions,
   type WorkerLogEvent,
 } from "./worker.ts";

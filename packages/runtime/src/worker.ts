@@ -4,7 +4,7 @@ import path from "node:path";
 import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";
 import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
 import type { OutboxDisk } from "./outbox/outbox-file.ts";
-import { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
+import { type ResourcePorts, type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner/handler-runner.ts";
 import { spawnHandlerThread } from "./runner/spawn-handler-thread.ts";
 import { ThreadRunner } from "./runner/thread-runner.ts";
@@ -32,7 +32,7 @@ import {
 import type { WorkerEnvironment } from "./system/environment.ts";
 import { ProcessWatchdog } from "./system/process-watchdog.ts";
 
-interface SharedWorkerOptions {
+export interface SharedWorkerOptions {
   /** Where the scheduler is; of several replicas each new session dials the next. */
   readonly url: string | readonly string[];
   readonly identity: WorkerIdentity;
@@ -44,6 +44,8 @@ interface SharedWorkerOptions {
   /** What handlers keep for later lies here; absent: beside the attempts' directories. */
   readonly resourceDir?: string;
   readonly resources?: Partial<Omit<ResourceSettings, "workerName">>;
+  /** How handlers reach the scheduler's files; absent: they do not. */
+  readonly transferFile?: ResourcePorts["transferFile"];
   readonly environment: WorkerEnvironment;
   readonly settings?: Partial<LinkSettings>;
   /** The line to the scheduler; a WebSocket to `url` where absent. */
@@ -83,7 +85,7 @@ const tickDelayMsMax = 60_000;
 
 export function createWorker(options: SessionWorkerOptions): SessionWorker {
   const { loadedPackages, environment } = options;
-  const settings = { ...buildHandlerSettings(options), loadedPackages, environment, watchdog: createWatchdog(options) };
+  const settings = { ...buildRunnerSettings(options), loadedPackages, environment, watchdog: createWatchdog(options) };
   return new SessionWorker(options, (listener) => createInProcessRunner(listener, settings));
 }
 
@@ -95,6 +97,7 @@ export async function createThreadedWorker(options: ThreadedWorkerOptions): Prom
     environment: options.environment,
     spawnThread: (listener) => spawnHandlerThread(settings, listener),
     watchdog: createWatchdog(options),
+    ...(options.transferFile !== undefined && { transferFile: options.transferFile }),
   });
   try {
     await runner.startThread();
@@ -123,6 +126,11 @@ function buildHandlerSettings({ workRoot, identity, resources, resourceDir = pat
     resources: { ...resourceDefaults, ...resources, workerName: identity.name },
   };
 }
+
+const buildRunnerSettings = (options: SharedWorkerOptions) => ({
+  ...buildHandlerSettings(options),
+  ...(options.transferFile !== undefined && { transferFile: options.transferFile }),
+});
 
 export class SessionWorker {
   /** Resolves once the link is closed for good, its socket is gone and its handlers were asked to stop. */

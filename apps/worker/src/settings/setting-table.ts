@@ -160,7 +160,7 @@ export const workerSettings = {
   },
   LOG_LEVEL: { read: oneOf(...logLevels), help: "lowest level to log", choices: logLevels, default: "info" },
   TRANSPORT: ignored(oneOf("websocket"), "there is no other transport"),
-  SCHEDULER_REST_BASE_URL: ignored(readText, "this worker speaks over its session only"),
+  SCHEDULER_REST_BASE_URL: ignored(readText, "the API is at the address of the session"),
   HANDSHAKE_PROTOCOL_VERSION: ignored(wholeNumber(1, 1_000), "this worker speaks session protocol 2"),
   HEARTBEAT_JITTER_SECONDS: ignored(wholeNumber(0, 3_600), "the scheduler's own period is kept exactly"),
   ACK_RETRY_BASE_MS: ignored(wholeNumber(0, 3_600_000), fixedRetries),

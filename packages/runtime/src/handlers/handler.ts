@@ -31,6 +31,8 @@ export type HandlerResources = Pick<
   | "registerJson"
   | "get"
   | "readJson"
+  | "upload"
+  | "download"
   | "lease"
   | "release"
   | "touch"

@@ -17,6 +17,8 @@ export function createMaskedResources(resources: HandlerResources, mask: SecretM
     register: (draft) => resources.register(withoutSecrets(draft)),
     registerFile: (id, file, more) => resources.registerFile(id, maskTextFile(mask, file, workDir), withoutSecrets(more)),
     registerJson: (id, text, more) => resources.registerJson(id, maskJsonText(mask, text), withoutSecrets(more)),
+    upload: (id, options) => resources.upload(id, mask.maskJson(options)),
+    download: (resourceId, more) => resources.download(resourceId, withoutSecrets(more)),
     get: (id) => resources.get(id),
     readJson: (id) => resources.readJson(id),
     lease: (id) => resources.lease(id),

@@ -22,6 +22,7 @@ export class ResourceFiles {
   readonly #dir: string;
   /** Files below this are moved in, as their directories go with their attempts. */
   readonly #workRoot: string;
+  #transferCount = 0;
 
   constructor(dir: string, workRoot: string) {
     this.#dir = path.resolve(dir);
@@ -56,6 +57,12 @@ export class ResourceFiles {
     const file = { ...details, path: to, sizeBytes };
     this.writeMetadata(file);
     return { file, isFileOwned: true };
+  }
+
+  /** Where bytes that are on their way may lie: below the attempts, so that `storeFile` moves them in, and what is left is removed. */
+  createTransferPath(): string {
+    createDirectory(this.#workRoot);
+    return path.join(this.#workRoot, `.transfer-${process.pid}-${this.#transferCount++}`);
   }
 
   storeText(details: ResourceMetadata, text: string): StoredResourceFile {

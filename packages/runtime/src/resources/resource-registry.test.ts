@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { type ResourceSettings, resourceDefaults } from "./resource.ts";
+import { type ResourcePorts, type ResourceSettings, resourceDefaults } from "./resource.ts";
 import { ResourceFiles } from "./resource-files.ts";
 import { ResourceRegistry } from "./resource-registry.ts";
 
@@ -11,7 +11,11 @@ afterEach(() => {
   for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
 });
 
-function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.join(tmpdir(), "resources-"))) {
+function open(
+  settings: Partial<ResourceSettings> = {},
+  root = mkdtempSync(path.join(tmpdir(), "resources-")),
+  transferFile?: ResourcePorts["transferFile"],
+) {
   roots.push(root);
   const workDir = path.join(root, "work", "a");
   mkdirSync(workDir, { recursive: true });
@@ -29,6 +33,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
       reportProblem: ({ message }) => reports.push(message),
       resourceReferenced: (id) => notifications.push(`announced ${id}`),
       resourceRemoved: (id, reason) => notifications.push(`${id} ${reason}`),
+      ...(transferFile !== undefined && { transferFile }),
     },
     new ResourceFiles(path.join(root, "kept"), path.join(root, "work")),
     { ...resourceDefaults, workerName: "box", ...settings },
@@ -213,5 +218,59 @@ describe("the resources of a worker", () => {
     expect(again.registry.referencedIds()).toEqual(["f"]);
     again.registry.drop("f");
     expect(again.notifications).toEqual(["f released"]);
+  });
+
+  it("[W1052] a file that is being stored is leased until it is, and its artifact says where it is from then on, also after a restart", async () => {
+    const stored = { resourceId: "f1", downloadUrl: "/f1", filename: "a.txt", sizeBytes: 3, sha256: "00" };
+    const transfer = Promise.withResolvers<typeof stored>();
+    const { registry, root, makeFile, time } = open({}, undefined, () => transfer.promise);
+    registry.registerFile("a", makeFile("a.txt", "abc"), { expiresAt: 1_000_100 });
+    const upload = registry.upload("a");
+
+    time.now = 1_000_200;
+    registry.collectExpired();
+    const during = registry.get("a")?.inUse;
+    registry.touch("a", 2_000_000);
+    transfer.resolve(stored);
+
+    expect(await upload).toEqual(stored);
+    expect(during).toBe(1);
+    expect(registry.artifact("a")).toMatchObject({ metadata: { stored } });
+    const { registry: next } = open({}, root);
+    next.restoreFiles();
+    expect(next.get("a")).toMatchObject({ inUse: 0, metadata: { stored } });
+  });
+
+  it("[W1052] a file of another worker is fetched once, kept like an own one, and makes room for itself", async () => {
+    let fetched = 0;
+    const { registry, makeFile, notifications } = open({ diskBytesMax: 10 }, undefined, async (transfer) => {
+      if (transfer.type !== "download") throw new Error("not asked for");
+      fetched++;
+      expect(transfer.bytesMax).toBe(10);
+      writeFileSync(transfer.path, "12345678");
+      return { resourceId: transfer.resourceId, downloadUrl: "/f", filename: "f", sizeBytes: 8, sha256: "00" };
+    });
+    registry.registerFile("own", makeFile("a.txt", "abc"));
+    registry.artifact("own");
+
+    const first = await registry.download("f1");
+    const second = await registry.download("f1", { scope: "run" });
+
+    expect(first).toMatchObject({ id: "file f1", type: "file", sizeBytes: 8 });
+    expect(readFileSync(String(second.path), "utf8")).toBe("12345678");
+    expect(fetched).toBe(1);
+    expect(notifications).toContain("own evicted");
+  });
+
+  it("[W1052] what is no file, is not here, or has no way to the scheduler cannot be stored", async () => {
+    const { registry, makeFile } = open();
+    registry.register({ id: "page", type: "page", value: {} });
+    registry.registerFile("a", makeFile("a.txt", "abc"));
+
+    await expect(registry.upload("page")).rejects.toMatchObject({ code: "E.PARAMS.INVALID" });
+    await expect(registry.upload("nothing")).rejects.toMatchObject({ code: "E.RESOURCE.MISSING" });
+    await expect(registry.upload("a")).rejects.toThrow("start it with a token");
+    expect(registry.get("page")?.inUse).toBe(0);
+    expect(registry.get("a")?.inUse).toBe(0);
   });
 });

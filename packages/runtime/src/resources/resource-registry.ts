@@ -1,7 +1,9 @@
 // What a worker keeps under a name for later tasks: leased, limited in size and time, the longest idle removed first.
 
 import { readFileSync } from "node:fs";
-import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
+import path from "node:path";
+import { type Fault, fault, type JsonObject, limits, type ResultArtifact } from "@astraflow/protocol";
+import { type FileTransfer, noFileTransferFault, type StoredFile } from "./file-transfer.ts";
 import {
   type KeptResource,
   type ResourceDraft,
@@ -15,6 +17,8 @@ import type { ResourceFiles } from "./resource-files.ts";
 
 const isName = (value: unknown, charsMax: number): boolean =>
   typeof value === "string" && value !== "" && value.length <= charsMax && !/\p{Cc}/u.test(value);
+
+type FileDetails = Omit<ResourceDraft, "id" | "type" | "path" | "value"> & { readonly type?: string };
 
 export class ResourceRegistry {
   readonly settings: ResourceSettings;
@@ -52,11 +56,7 @@ export class ResourceRegistry {
   }
 
   /** A file from an attempt's own directory moves in, since that is removed; any other stays where it is, and stays when its entry goes. */
-  registerFile(
-    id: string,
-    file: string,
-    more: Omit<ResourceDraft, "id" | "type" | "path" | "value"> & { type?: string } = {},
-  ): KeptResource {
+  registerFile(id: string, file: string, more: FileDetails = {}): KeptResource {
     const { type = "file", ...rest } = more;
     const kept = this.#files.storeFile(
       { id, type, createdAt: this.#ports.wallClock(), expiresAt: this.#expiryOrDefault(rest.expiresAt), ...rest },
@@ -77,6 +77,40 @@ export class ResourceRegistry {
       ...more,
     };
     return toKeptResource(this.#addEntry(this.#files.storeText(details, text), { isOnDisk: true, isFileOwned: true }));
+  }
+
+  /** Stores a kept file with the scheduler, where people and other workers find it; its artifact says so in `metadata.stored`. */
+  async upload(id: string, options: { readonly filename?: string; readonly mimeType?: string } = {}): Promise<StoredFile> {
+    const { path: file } = this.lease(id);
+    try {
+      if (file === undefined) throw fault("E.PARAMS.INVALID", `resource ${id} is no file; only files can be stored`);
+      const { filename = path.basename(file), mimeType } = options;
+      const { workerName } = this.settings;
+      const stored = await this.#transferFile({
+        ...{ type: "upload", path: file, workerName, filename },
+        ...(mimeType !== undefined && { mimeType }),
+      });
+      const entry = this.#entries.get(id);
+      if (entry?.path === file) this.#addMetadata(entry, { stored: { ...stored } });
+      return stored;
+    } finally {
+      this.release(id);
+    }
+  }
+
+  /** Fetches a file that a worker has stored, and keeps it under a name of its own. What is here already is not fetched again. */
+  async download(resourceId: string, more: Omit<FileDetails, "type"> & { readonly id?: string } = {}): Promise<KeptResource> {
+    const { id = `file ${resourceId}`, ...details } = more;
+    const here = this.#findLive(id);
+    if (here?.path !== undefined && (here.metadata["stored"] as Partial<StoredFile> | undefined)?.resourceId === resourceId)
+      return toKeptResource(here);
+    const file = this.#files.createTransferPath();
+    const stored = await this.#transferFile({
+      ...{ type: "download", path: file, resourceId },
+      bytesMax: this.settings.diskBytesMax,
+    });
+    this.#makeRoom({ disk: stored.sizeBytes, mem: 0 });
+    return this.registerFile(id, file, { ...details, metadata: { ...details.metadata, stored: { ...stored } } });
   }
 
   get(id: string): KeptResource | undefined {
@@ -225,6 +259,16 @@ export class ResourceRegistry {
     this.#entries.set(id, entry);
     this.#scheduleGc();
     return entry;
+  }
+
+  async #transferFile(transfer: FileTransfer): Promise<StoredFile> {
+    if (this.#ports.transferFile !== undefined) return this.#ports.transferFile(transfer);
+    throw noFileTransferFault();
+  }
+
+  #addMetadata(entry: ResourceEntry, added: JsonObject): void {
+    entry.metadata = { ...entry.metadata, ...added };
+    if (entry.isFileOwned && entry.path !== undefined) this.#files.writeMetadata({ ...entry, path: entry.path });
   }
 
   #expiryOrDefault(expiresAt: number | undefined): number {

@@ -1,6 +1,7 @@
 // A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them.
 
 import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
+import type { FileTransfer, StoredFile } from "./file-transfer.ts";
 
 export const resourceDefaults = {
   diskBytesMax: 10 * 1024 ** 3,
@@ -24,6 +25,8 @@ export interface ResourcePorts {
   resourceReferenced?(id: string): void;
   /** A referenced resource is gone for everybody who does not lease it. */
   resourceRemoved?(id: string, reason: ResourceRemovedReason): void;
+  /** Sends a file to the scheduler, or fetches one; absent: this worker has no way to its files. */
+  transferFile?(transfer: FileTransfer): Promise<StoredFile>;
 }
 
 export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
@@ -59,8 +62,8 @@ export interface KeptResource {
   readonly state: "idle" | "leased" | "dropped";
 }
 
-export interface ResourceEntry extends ResourceDraft {
-  readonly metadata: JsonObject;
+export interface ResourceEntry extends Omit<ResourceDraft, "metadata"> {
+  metadata: JsonObject;
   readonly sizeBytes: number;
   readonly createdAt: number;
   readonly isOnDisk: boolean;

@@ -8,7 +8,7 @@ import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackages, LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { ResourceRemovedReason } from "../resources/resource.ts";
+import type { ResourcePorts, ResourceRemovedReason } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 
@@ -48,17 +48,23 @@ export interface InProcessRunnerOptions extends HandlerHostSettings {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "wallClock">;
   /** Ends the handlers' processes where this process no longer can. */
   readonly watchdog?: Pick<ProcessWatchdog, "watchGroup" | "unwatchGroup" | "close">;
+  readonly transferFile?: ResourcePorts["transferFile"];
 }
 
 /** Handlers in the thread of the link: one that blocks it blocks the heartbeats too. */
 export function createInProcessRunner(listener: HandlerRunnerListener, options: InProcessRunnerOptions): HandlerRunner {
-  const { loadedPackages, environment, watchdog } = options;
+  const { loadedPackages, environment, watchdog, transferFile } = options;
   const { now, after, wallClock } = environment;
   const reportProblem: HandlerRunnerListener["problemReported"] = (problem) => listener.problemReported(problem);
   const host = new HandlerHost(options, loadedPackages, {
     now,
     after,
-    resources: { wallClock, after, resourceRemoved: (resource, reason) => listener.resourceRemoved(resource, reason) },
+    resources: {
+      wallClock,
+      after,
+      resourceRemoved: (resource, reason) => listener.resourceRemoved(resource, reason),
+      ...(transferFile !== undefined && { transferFile }),
+    },
     attemptFinished: (attempt, outcome) =>
       listener.attemptFinished(attempt, { type: "written", ...host.encodeOutcome(attempt, outcome) }),
     callNext: (attempt, draft, answer) => listener.nextCalled(attempt, draft, answer),

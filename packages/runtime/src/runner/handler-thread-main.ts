@@ -1,6 +1,7 @@
 // The thread in which handlers run; it may block, crash or run out of memory. Started by spawn-handler-thread.ts, imported by no file.
 
 import { type MessagePort, workerData } from "node:worker_threads";
+import { fault } from "@astraflow/protocol";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
@@ -8,6 +9,7 @@ import { captureOutput } from "../handlers/handler-output.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
 import { MessageBatcher } from "../system/message-batcher.ts";
 import { attemptKeyText, type FromHandlerThread, type HandlerThreadSettings, type ToHandlerThread } from "./thread-messages.ts";
 
@@ -20,6 +22,7 @@ class HandlerThread {
   readonly #host: HandlerHost;
   readonly #attempts = new Map<string, LocalAttempt>();
   readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
+  readonly #pendingTransfers = new Map<number, PromiseWithResolvers<StoredFile>>();
   readonly #pendingNextCalls = new Map<number, (answer: MiddlewareCallAnswer) => void>();
   #requestCount = 0;
   readonly #blockingNodeTypes = new Set<string>();
@@ -41,6 +44,7 @@ class HandlerThread {
         after: (ms, call) => after(ms, call, true),
         resourceReferenced: (resource) => outgoing.add({ type: "announced", resource }),
         resourceRemoved: (resource, reason) => outgoing.add({ type: "removed", resource, reason }),
+        transferFile: (transfer) => this.#transferFile(transfer),
       },
       callNext: (attempt, draft, answer) => this.#callNext(attempt, draft, answer),
       groupStarted: (pid) => outgoing.addUrgent({ type: "spawned", pid }),
@@ -83,6 +87,12 @@ class HandlerThread {
       const resolve = this.#pendingNextCalls.get(ticket);
       this.#pendingNextCalls.delete(ticket);
       resolve?.(answer);
+    },
+    "transfer-answer": ({ ticket, ...answer }) => {
+      const pending = this.#pendingTransfers.get(ticket);
+      this.#pendingTransfers.delete(ticket);
+      if ("stored" in answer) pending?.resolve(answer.stored);
+      else pending?.reject(fault(answer.error.code, answer.error.message));
     },
     ping: ({ ping }) => this.#outgoing.add({ type: "pong", ping, resources: this.#host.resources.metrics() }),
     end: () => {
@@ -130,6 +140,14 @@ class HandlerThread {
     return () => {
       if (this.#pendingNextCalls.delete(ticket)) this.#outgoing.add({ type: "next-forget", ticket });
     };
+  }
+
+  #transferFile(transfer: FileTransfer): Promise<StoredFile> {
+    const ticket = this.#requestCount++;
+    const pending = Promise.withResolvers<StoredFile>();
+    this.#pendingTransfers.set(ticket, pending);
+    this.#outgoing.addUrgent({ type: "transfer", ticket, transfer });
+    return pending.promise;
   }
 
   #sendVendorFrame(draft: OutgoingVendorFrame): Promise<boolean> {

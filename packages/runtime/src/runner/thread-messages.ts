@@ -1,11 +1,12 @@
 // The messages between the link's thread and the handler thread: plain data, many in one post, an attempt named by task and fence.
 
-import type { DispatchPayload } from "@astraflow/protocol";
+import type { DispatchPayload, FaultCode } from "@astraflow/protocol";
 import type { EncodedOutcome } from "../attempts/outcome.ts";
 import type { HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
 import type { ResourceRemovedReason } from "../resources/resource.ts";
 
 export interface AttemptKey {
@@ -13,12 +14,17 @@ export interface AttemptKey {
   readonly fence: number;
 }
 
+export type FileTransferAnswer =
+  | { readonly stored: StoredFile }
+  | { readonly error: { readonly code: FaultCode; readonly message: string } };
+
 export type ToHandlerThread =
   | { readonly type: "start"; readonly fence: number; readonly dispatch: DispatchPayload }
   | ({ readonly type: "stop"; readonly reason: string } & AttemptKey)
   | { readonly type: "ext"; readonly frame: IncomingVendorFrame }
   | { readonly type: "ext-answer"; readonly ticket: number; readonly isTaken: boolean }
   | { readonly type: "next-answer"; readonly ticket: number; readonly answer: MiddlewareCallAnswer }
+  | ({ readonly type: "transfer-answer"; readonly ticket: number } & FileTransferAnswer)
   /** Answered with the same number as soon as the thread gets to it. */
   | { readonly type: "ping"; readonly ping: number }
   /** The thread may end once its handlers have returned. */
@@ -35,6 +41,8 @@ export type FromHandlerThread =
   | { readonly type: "ext"; readonly ticket: number; readonly draft: OutgoingVendorFrame }
   | ({ readonly type: "next"; readonly ticket: number; readonly draft: MiddlewareCallDraft } & AttemptKey)
   | { readonly type: "next-forget"; readonly ticket: number }
+  /** The token for the scheduler's files stays out of the thread in which packages run. */
+  | { readonly type: "transfer"; readonly ticket: number; readonly transfer: FileTransfer }
   /** Groups of processes that must not outlive the thread. */
   | { readonly type: "spawned"; readonly pid: number }
   | { readonly type: "reaped"; readonly pid: number }

@@ -1,11 +1,14 @@
 // Runs handlers in a thread of their own, restarts it when it crashes, and fails the attempts that were lost with it.
 
+import { errorMessage, Fault } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
+import { noFileTransferFault } from "../resources/file-transfer.ts";
+import type { ResourcePorts } from "../resources/resource.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
 import { CrashHistory, restartPolicy } from "../system/crash-history.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -13,13 +16,14 @@ import { MessageBatcher } from "../system/message-batcher.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 import type { HandlerRunner, HandlerRunnerListener } from "./handler-runner.ts";
 import type { HandlerThreadHandle, HandlerThreadListener } from "./spawn-handler-thread.ts";
-import { attemptKeyText, type FromHandlerThread, type ToHandlerThread } from "./thread-messages.ts";
+import { attemptKeyText, type FileTransferAnswer, type FromHandlerThread, type ToHandlerThread } from "./thread-messages.ts";
 
 export interface ThreadRunnerPorts {
   readonly environment: Pick<WorkerEnvironment, "now" | "after" | "defer">;
   spawnThread(listener: HandlerThreadListener): HandlerThreadHandle;
   /** Ends the handlers' processes where this process no longer can. */
   readonly watchdog?: Pick<ProcessWatchdog, "watchGroup" | "unwatchGroup" | "close">;
+  readonly transferFile?: ResourcePorts["transferFile"];
 }
 
 /** How a thread is ended. */
@@ -212,6 +216,7 @@ export class ThreadRunner implements HandlerRunner {
       const isTaken = this.#listener?.vendorFrameSent(draft) ?? false;
       this.#sendToThread({ type: "ext-answer", ticket, isTaken });
     },
+    transfer: (message, thread) => void this.#handleTransfer(message, thread),
     next: (message) => this.#handleNextCall(message),
     "next-forget": ({ ticket }) => {
       this.#cancelNextCall.get(ticket)?.();
@@ -239,6 +244,22 @@ export class ThreadRunner implements HandlerRunner {
       else if (this.#earlyReports.length < earlyReportsMax) this.#earlyReports.push(problem);
     },
   };
+
+  async #handleTransfer(
+    { ticket, transfer }: Extract<FromHandlerThread, { type: "transfer" }>,
+    thread: HandlerThreadHandle,
+  ): Promise<void> {
+    let answer: FileTransferAnswer;
+    try {
+      if (this.#ports.transferFile === undefined) throw noFileTransferFault();
+      answer = { stored: await this.#ports.transferFile(transfer) };
+    } catch (thrown) {
+      const code = thrown instanceof Fault ? thrown.code : "E.RUNNER.FAILURE";
+      answer = { error: { code, message: errorMessage(thrown) } };
+    }
+    // The next thread counts its tickets anew.
+    if (thread === this.#thread) this.#sendToThread({ type: "transfer-answer", ticket, ...answer });
+  }
 
   #handleNextCall(message: Extract<FromHandlerThread, { type: "next" }>): void {
     const { ticket, draft } = message;
