@@ -192,6 +192,19 @@ class HeartbeatPackages(TypedDict):
     hash: NotRequired[str]
 
 
+class HeartbeatResourcesItems(TypedDict):
+    resource_id: str
+    type: str
+    size_bytes: NotRequired[int]
+
+
+class HeartbeatResources(TypedDict):
+    # Digest of the resources that the worker keeps.
+    hash: str
+    count: NotRequired[int]
+    items: NotRequired[list["HeartbeatResourcesItems"]]
+
+
 class HeartbeatHeld(TypedDict):
     task_id: str
     fence: int
@@ -201,6 +214,7 @@ class Heartbeat(TypedDict):
     healthy: bool
     metrics: NotRequired["HeartbeatMetrics"]
     packages: NotRequired["HeartbeatPackages"]
+    resources: NotRequired["HeartbeatResources"]
     held: NotRequired[list["HeartbeatHeld"]]
     draining: NotRequired[bool]
 

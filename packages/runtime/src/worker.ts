@@ -231,7 +231,12 @@ export class SessionWorker {
       startHandler: (attempt) => this.runner.start(attempt),
       readHealth: (thresholds) => {
         const { metrics, problems } = readHealth?.(thresholds) ?? { metrics: {}, problems: [] };
-        return { metrics: { ...metrics, ...this.runner.metrics }, problems: [...problems, ...this.runner.problems] };
+        const { resourceReport } = this.runner;
+        return {
+          metrics: { ...metrics, ...this.runner.metrics },
+          problems: [...problems, ...this.runner.problems],
+          ...(resourceReport !== undefined && { resources: resourceReport }),
+        };
       },
       deliverVendorFrame: (frame) => this.runner.deliverVendorFrame(frame),
       incrementCounter,

@@ -209,6 +209,16 @@ export const HeartbeatSchema = t.object({
     ...heartbeatPackageFields,
     hash: t.optional(t.id("Digest of the installed packages and versions.")),
   }),
+  resources: t.optionalObject({
+    hash: t.id("Digest of the resources that the worker keeps."),
+    count: t.optional(t.integer(0)),
+    items: t.optional(
+      t.list(
+        t.object({ resource_id: t.id(), type: t.name(), size_bytes: t.optional(t.integer(0)) }),
+        limits.heartbeatResourcesMax,
+      ),
+    ),
+  }),
   held: t.optional(heldTaskList),
   draining: t.optional(t.boolean()),
 });

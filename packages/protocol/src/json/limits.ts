@@ -111,6 +111,8 @@ export const limits = {
   heldTasksMax: 4_096,
   /** Resources named in one register. */
   registeredResourcesMax: 4_096,
+  /** Resources that a heartbeat lists; more are counted: the list is for people who look at a worker. */
+  heartbeatResourcesMax: 64,
   /** Task ids of nested containers are chains of ids. */
   idCharsMax: 1_024,
   nameCharsMax: 256,

@@ -4,7 +4,7 @@ import { Fault } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
 import { type AttemptOutcome, type EncodedOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
-import type { ResourcePorts, ResourceSettings } from "../resources/resource.ts";
+import type { ResourcePorts, ResourceReport, ResourceSettings } from "../resources/resource.ts";
 import { ResourceFiles } from "../resources/resource-files.ts";
 import { ResourceRegistry } from "../resources/resource-registry.ts";
 import { HandlerExecutor, type HandlerExecutorPorts } from "./handler-executor.ts";
@@ -32,6 +32,7 @@ export class HandlerHost {
   readonly executor: HandlerExecutor;
   readonly #ports: HandlerHostPorts;
   readonly #resultSpill: ResultSpill;
+  #hasKept = false;
 
   constructor(settings: HandlerHostSettings, loadedPackages: LoadedPackages, ports: HandlerHostPorts) {
     const { tenant, workRoot, resourceDir } = settings;
@@ -53,6 +54,12 @@ export class HandlerHost {
       { ...ports, sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input) },
       { tenant, handlers: loadedPackages.handlers, ext: this.vendorFrames.handlerApi, resources, workRoot },
     );
+  }
+
+  /** Undefined until something is kept: most workers never keep anything. */
+  reportResources(): ResourceReport | undefined {
+    this.#hasKept ||= this.resources.size > 0;
+    return this.#hasKept ? this.resources.report() : undefined;
   }
 
   encodeOutcome(attempt: LocalAttempt, outcome: AttemptOutcome): EncodedOutcome {

@@ -273,4 +273,25 @@ describe("the resources of a worker", () => {
     expect(registry.get("page")?.inUse).toBe(0);
     expect(registry.get("a")?.inUse).toBe(0);
   });
+
+  it("[W1055] the report of what is kept changes with what is added and removed, not with leases and lifetimes, and lists the latest 64", () => {
+    const { registry } = open();
+    registry.register({ id: "a", type: "page", sizeBytes: 5 });
+    const before = registry.report();
+
+    registry.lease("a");
+    registry.touch("a", 9_000_000);
+    expect(registry.report()).toEqual(before);
+    expect(before).toMatchObject({ count: 1, items: [{ resource_id: "a", type: "page", size_bytes: 5 }] });
+    registry.release("a");
+    for (let at = 0; at < 70; at++) registry.register({ id: `b${at}`, type: "model" });
+    const many = registry.report();
+    for (let at = 0; at < 70; at++) registry.drop(`b${at}`);
+
+    expect(many).toMatchObject({ count: 71 });
+    expect(many.items).toHaveLength(64);
+    expect(many.items.at(-1)).toMatchObject({ resource_id: "b69" });
+    expect(many.hash).not.toBe(before.hash);
+    expect(registry.report()).toEqual(before);
+  });
 });

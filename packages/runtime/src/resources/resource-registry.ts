@@ -1,5 +1,6 @@
 // What a worker keeps under a name for later tasks: leased, limited in size and time, the longest idle removed first.
 
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { type Fault, fault, type JsonObject, limits, type ResultArtifact } from "@astraflow/protocol";
@@ -10,6 +11,7 @@ import {
   type ResourceEntry,
   type ResourcePorts,
   type ResourceRemovedReason,
+  type ResourceReport,
   type ResourceSettings,
   toKeptResource,
 } from "./resource.ts";
@@ -27,6 +29,8 @@ export class ResourceRegistry {
   readonly #entries = new Map<string, ResourceEntry>();
   /** Dropped while leased: their names are free, their files are not yet. */
   readonly #droppedInUse = new Set<ResourceEntry>();
+  /** Null once something was added or removed. */
+  #report: ResourceReport | null = null;
   #lastGcAt: number;
   #isGcScheduled = false;
 
@@ -213,6 +217,24 @@ export class ResourceRegistry {
     };
   }
 
+  /** For the heartbeat. Lifetimes and leases are left out: they change with every task. */
+  report(): ResourceReport {
+    if (this.#report !== null) return this.#report;
+    const items = [...this.#entries.values()].map(({ id, type, sizeBytes }) => ({
+      resource_id: id,
+      type,
+      size_bytes: sizeBytes,
+    }));
+    const hash = createHash("sha256");
+    for (const line of items.map((item) => JSON.stringify(Object.values(item))).sort()) hash.update(`${line}\n`);
+    this.#report = {
+      hash: hash.digest("hex").slice(0, 32),
+      count: items.length,
+      items: items.slice(-limits.heartbeatResourcesMax),
+    };
+    return this.#report;
+  }
+
   /** For the heartbeat; empty where nothing is kept. */
   metrics(): Record<string, number> {
     if (this.#entries.size === 0 && this.#droppedInUse.size === 0) return {};
@@ -257,6 +279,7 @@ export class ResourceRegistry {
       isReferenced: before?.isReferenced === true,
     };
     this.#entries.set(id, entry);
+    this.#report = null;
     this.#scheduleGc();
     return entry;
   }
@@ -327,6 +350,7 @@ export class ResourceRegistry {
     { dropReason = reason, newPath }: { readonly dropReason?: string; readonly newPath?: string | undefined } = {},
   ): void {
     this.#entries.delete(entry.id);
+    this.#report = null;
     entry.isDropped = true;
     if (entry.isReferenced && reason !== "replaced") this.#ports.resourceRemoved?.(entry.id, reason);
     if (entry.inUse > 0) this.#droppedInUse.add(entry);

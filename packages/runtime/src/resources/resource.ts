@@ -1,6 +1,6 @@
 // A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them.
 
-import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
+import type { HeartbeatPayload, JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
 import type { FileTransfer, StoredFile } from "./file-transfer.ts";
 
 export const resourceDefaults = {
@@ -15,6 +15,9 @@ export const resourceDefaults = {
 
 /** The limits, and the name of this worker in refs and artifacts. */
 export type ResourceSettings = Readonly<typeof resourceDefaults> & { readonly workerName: string };
+
+/** What is kept, for a heartbeat: the same digest for the same resources, and the latest ones by name. */
+export type ResourceReport = Required<NonNullable<HeartbeatPayload["resources"]>>;
 
 export interface ResourcePorts {
   /** Milliseconds since 1970: other machines see when a resource expires. */

@@ -8,7 +8,7 @@ import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackages, LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { ResourcePorts, ResourceRemovedReason } from "../resources/resource.ts";
+import type { ResourcePorts, ResourceRemovedReason, ResourceReport } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";
 
@@ -32,6 +32,8 @@ export interface HandlerRunner {
   /** Why nothing should be started now, in sentences. */
   readonly problems: readonly string[];
   readonly metrics: Readonly<Record<string, number>>;
+  /** What is kept for later tasks; undefined where nothing was, so far. */
+  readonly resourceReport: ResourceReport | undefined;
   /** How full the memory of the handlers' thread is, in percent; null where it is not known. */
   readonly heapPct: number | null;
   /** For how long the handlers' thread has not answered, the sign that a handler blocks it; null where they have none of their own. */
@@ -86,6 +88,9 @@ export function createInProcessRunner(listener: HandlerRunnerListener, options: 
     problems: [],
     get metrics() {
       return host.resources.metrics();
+    },
+    get resourceReport() {
+      return host.reportResources();
     },
     get heapPct() {
       const { used_heap_size, heap_size_limit } = getHeapStatistics();

@@ -94,7 +94,11 @@ class HandlerThread {
       if ("stored" in answer) pending?.resolve(answer.stored);
       else pending?.reject(fault(answer.error.code, answer.error.message));
     },
-    ping: ({ ping }) => this.#outgoing.add({ type: "pong", ping, resources: this.#host.resources.metrics() }),
+    ping: ({ ping }) => {
+      const report = this.#host.reportResources();
+      const resources = this.#host.resources.metrics();
+      this.#outgoing.add({ type: "pong", ping, resources, ...(report !== undefined && { report }) });
+    },
     end: () => {
       this.#outgoing.flush();
       this.#port.close();

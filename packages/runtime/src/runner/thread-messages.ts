@@ -7,7 +7,7 @@ import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/midd
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
-import type { ResourceRemovedReason } from "../resources/resource.ts";
+import type { ResourceRemovedReason, ResourceReport } from "../resources/resource.ts";
 
 export interface AttemptKey {
   readonly task: string;
@@ -49,7 +49,12 @@ export type FromHandlerThread =
   /** A resource of the thread is named in a result; one of those is gone. */
   | { readonly type: "announced"; readonly resource: string }
   | { readonly type: "removed"; readonly resource: string; readonly reason: ResourceRemovedReason }
-  | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
+  | {
+      readonly type: "pong";
+      readonly ping: number;
+      readonly resources: Readonly<Record<string, number>>;
+      readonly report?: ResourceReport;
+    }
   | { readonly type: "report"; readonly message: string; readonly cause: string };
 
 export interface HandlerThreadSettings extends HandlerHostSettings {

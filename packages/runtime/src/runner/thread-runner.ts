@@ -8,7 +8,7 @@ import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { noFileTransferFault } from "../resources/file-transfer.ts";
-import type { ResourcePorts } from "../resources/resource.ts";
+import type { ResourcePorts, ResourceReport } from "../resources/resource.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
 import { CrashHistory, restartPolicy } from "../system/crash-history.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -62,6 +62,8 @@ export class ThreadRunner implements HandlerRunner {
   #pendingPing: { readonly ping: number; readonly at: number } | null = null;
   #pingCount = 0;
   #metrics: Readonly<Record<string, number>> = {};
+  /** As last reported. */
+  resourceReport: ResourceReport | undefined;
   readonly #referencedResources = new Set<string>();
   readonly #processGroups = new Set<number>();
   /** Takes back calls that are not answered yet, by their ticket. */
@@ -235,8 +237,9 @@ export class ThreadRunner implements HandlerRunner {
       this.#referencedResources.delete(resource);
       this.#listener?.resourceRemoved(resource, reason);
     },
-    pong: ({ ping, resources }) => {
+    pong: ({ ping, resources, report }) => {
       this.#metrics = resources;
+      this.resourceReport = report;
       if (ping === this.#pendingPing?.ping) this.#pendingPing = null;
     },
     report: (problem) => {

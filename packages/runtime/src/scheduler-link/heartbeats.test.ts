@@ -182,6 +182,36 @@ describe("what a heartbeat says", () => {
     expect(reportedPackages()?.installed).toBeUndefined();
   });
 
+  it("[W1055] a heartbeat names what the worker keeps by a digest, and lists it after a change until such a heartbeat is acked, and in each new session", () => {
+    const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
+    const reported = () => harness.payload("control.heartbeat").resources;
+    const keep = (hash: string, items: { resource_id: string; type: string; size_bytes: number }[]) => {
+      harness.health = { ...harness.health, resources: { hash, count: items.length, items } };
+    };
+    harness.advance(1_000);
+    expect(reported()).toBeUndefined();
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+
+    keep("h1", [{ resource_id: "page 1", type: "page", size_bytes: 1 }]);
+    harness.advance(1_000);
+    harness.advance(1_000);
+    expect(reported()).toEqual({ hash: "h1", count: 1, items: [{ resource_id: "page 1", type: "page", size_bytes: 1 }] });
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    harness.advance(1_000);
+    expect(reported()).toEqual({ hash: "h1" });
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    keep("h0", []);
+    harness.advance(1_000);
+    expect(reported()).toEqual({ hash: "h0", count: 0, items: [] });
+    harness.ackById(harness.lastFrame("control.heartbeat").id);
+    harness.sendToLink("control.reset", { code: "E.SESSION.UNKNOWN", reason: "again" });
+    harness.advance(0);
+    harness.openSession({ heartbeat_interval_ms: 1_000 });
+    harness.advance(1_000);
+
+    expect(reported()).toMatchObject({ hash: "h0", items: [] });
+  });
+
   it("[W94] a heartbeat does not list in full the packages that the register of its session already listed", () => {
     const harness = readyLinkHarness({}, { heartbeat_interval_ms: 1_000 });
     harness.packages = [];

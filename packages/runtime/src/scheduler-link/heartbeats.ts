@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { SessionAcceptPayload } from "@astraflow/protocol";
 import type { AttemptManager } from "./attempt-manager.ts";
 import type { LinkContext } from "./link-context.ts";
-import type { DrainThresholds, WorkerCapabilities } from "./link-ports.ts";
+import type { DrainThresholds, WorkerCapabilities, WorkerHealth } from "./link-ports.ts";
 
 type InstalledPackages = WorkerCapabilities["packages"];
 
@@ -20,6 +20,9 @@ export class Heartbeats {
   #ackedPackagesHash = "";
   /** An unanswered heartbeat that listed new packages. */
   #unackedPackages: { readonly id: string; readonly hash: string } | null = null;
+  /** The same of what is kept for later tasks. */
+  #ackedResourcesHash = "";
+  #unackedResources: { readonly id: string; readonly hash: string } | null = null;
   #wasHealthy = true;
   #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
 
@@ -61,6 +64,9 @@ export class Heartbeats {
   }
 
   #adoptTerms(accept: SessionAcceptPayload): void {
+    // Another scheduler may have the session now.
+    this.#ackedResourcesHash = "";
+    this.#unackedResources = null;
     this.#intervalMs = accept.heartbeat_interval_ms ?? this.#intervalMs;
     this.#drainThresholds = { memPct: accept.drain_mem_pct ?? null, diskPct: accept.drain_disk_pct ?? null };
     this.nextHeartbeatAt = this.#context.ports.now() + this.#intervalMs;
@@ -74,15 +80,17 @@ export class Heartbeats {
 
   sendHeartbeat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
     const { ports, capabilities, writer } = this.#context;
-    const { metrics, problems } = this.#readHealth();
+    const { metrics, problems, resources } = this.#readHealth();
     const { occupied: inflight, unacked, outbox } = this.#attempts.counts;
     const installed = capabilities().packages;
     const hash = digestPackages(installed);
     const isNews = hash !== this.#ackedPackagesHash;
+    const hasNewResources = resources !== undefined && resources.hash !== this.#ackedResourcesHash;
     const payload = {
       healthy: !isLeaving && problems.length === 0,
       metrics: { ...metrics, ...(this.#latencyMs !== null && { latency_ms: this.#latencyMs }), inflight, unacked, outbox },
       packages: isNews ? { hash, installed } : { hash },
+      ...(resources !== undefined && { resources: hasNewResources ? resources : { hash: resources.hash } }),
       held: this.#attempts.held(),
       ...(isDraining && { draining: true }),
     };
@@ -91,6 +99,7 @@ export class Heartbeats {
     this.lease.heartbeatSent(id, now);
     this.nextHeartbeatAt = now + this.#intervalMs;
     if (isNews) this.#unackedPackages = { id, hash };
+    if (hasNewResources) this.#unackedResources = { id, hash: resources.hash };
     ports.incrementCounter("heartbeat_sent_total");
     if (problems.length > 0) ports.incrementCounter("heartbeat_degraded_total");
     return id;
@@ -100,18 +109,22 @@ export class Heartbeats {
     const sentAt = this.lease.heartbeatAnswered(id);
     if (sentAt === undefined) return;
     this.#latencyMs = Math.max(0, Math.round(this.#context.ports.now() - sentAt));
+    if (this.#unackedResources?.id === id) {
+      this.#ackedResourcesHash = this.#unackedResources.hash;
+      this.#unackedResources = null;
+    }
     if (this.#unackedPackages?.id !== id) return;
     this.#ackedPackagesHash = this.#unackedPackages.hash;
     this.#unackedPackages = null;
   }
 
-  #readHealth(): { metrics: Record<string, number>; problems: readonly string[] } {
+  #readHealth(): WorkerHealth {
     const vitals = this.#context.ports.readHealth(this.#drainThresholds);
     const problems = this.canPersistOutcomes ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
     // NaN would be written as null, and a heartbeat that cannot be read ends the session.
     const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
     this.#logHealthChange(problems);
-    return { metrics, problems };
+    return { ...vitals, metrics, problems };
   }
 
   #logHealthChange(problems: readonly string[]): void {

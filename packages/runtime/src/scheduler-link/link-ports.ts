@@ -4,6 +4,7 @@ import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { ResourceReport } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { LinkPhase } from "./link-phase.ts";
 import type { SchedulerDialer } from "./websocket-dialer.ts";
@@ -43,6 +44,8 @@ export interface WorkerHealth {
   readonly metrics: Readonly<Record<string, number>>;
   /** Why this worker should get no new work, in sentences; empty: it is healthy. */
   readonly problems: readonly string[];
+  /** What is kept for later tasks; absent where nothing is. */
+  readonly resources?: ResourceReport;
 }
 
 export interface LinkLogEvent {

@@ -35,6 +35,33 @@ describe("heartbeats, silence and drains", () => {
     expect(Object.keys(long)).not.toContain("memPct");
   });
 
+  it("[D1055] the session door stores the resources that a heartbeat listed, as many as fit, with later heartbeats that name them by their digest", async () => {
+    const worker = await fixture.openSession();
+    const items = Array.from({ length: 64 }, (_, at) => ({
+      resource_id: `page ${at} ${"x".repeat(80)}`,
+      type: "page",
+      size_bytes: at,
+    }));
+    const beat = async (resources: object) => {
+      worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, resources }, ackRequested);
+      const { vitals = "" } = await fixture.engine.nextCommand("worker.beat");
+      await worker.nextFrame("control.ack");
+      return JSON.parse(vitals) as { metrics: object; resources: { hash: string; count?: number; items?: object[] } };
+    };
+
+    const listed = await beat({ hash: "h1", count: 2, items: items.slice(0, 2) });
+    const named = await beat({ hash: "h1" });
+    const other = await beat({ hash: "h2" });
+    const many = await beat({ hash: "h3", count: 64, items });
+
+    expect(listed.resources).toEqual({ hash: "h1", count: 2, items: items.slice(0, 2) });
+    expect(named.resources).toEqual(listed.resources);
+    expect(other.resources).toEqual({ hash: "h2", items: [] });
+    expect(many).toMatchObject({ metrics: { inflight: 0 }, resources: { hash: "h3", count: 64 } });
+    expect(many.resources.items).toEqual(items.slice(-(many.resources.items?.length ?? 0)));
+    expect(many.resources.items?.length).toBeGreaterThan(8);
+  });
+
   it("[D39] the session door describes a worker anew when a heartbeat lists packages other than the known ones, and only then", async () => {
     const worker = await fixture.openSession();
     const beat = (installed: object[]) =>

@@ -319,12 +319,13 @@ export function toHeartbeatCommand(
   payload: HeartbeatPayload,
   vitalsCharsMax: number,
 ): RecordHeartbeatCommand {
-  const { healthy, metrics, held } = payload;
-  const vitals = JSON.stringify({
+  const { healthy, metrics, held, resources } = payload;
+  const basics = {
     healthy,
     metrics,
     ...(payload.packages?.hash !== undefined && { packages: payload.packages.hash }),
-  });
+  };
+  const vitals = addResources(basics, resources, vitalsCharsMax);
   return {
     type: "worker.beat",
     tenant: origin.tenant,
@@ -337,6 +338,15 @@ export function toHeartbeatCommand(
     ...(metrics?.inflight !== undefined && { inflight: metrics.inflight }),
     ...(vitals.length <= vitalsCharsMax && { vitals }),
   };
+}
+
+/** As many of them as the limit leaves room for: they are shown, and nothing is decided by them. */
+function addResources(basics: object, resources: HeartbeatPayload["resources"], charsMax: number): string {
+  if (resources === undefined) return JSON.stringify(basics);
+  for (let items = resources.items ?? []; ; items = items.slice(Math.ceil(items.length / 2))) {
+    const vitals = JSON.stringify({ ...basics, resources: { ...resources, items } });
+    if (vitals.length <= charsMax || items.length === 0) return vitals.length <= charsMax ? vitals : JSON.stringify(basics);
+  }
 }
 
 export const toAttempts = (held: readonly { task_id: string; fence: number }[]): AttemptRef[] =>

@@ -112,7 +112,12 @@ export class InboundFrames {
     if (installed !== undefined && session.registration.updateInstalled(installed)) postDescription(session, noTag);
     // While the store stalls, earlier heartbeats still wait; this one would add nothing.
     if (session.isEnded || session.unansweredHeartbeats >= limits.unansweredHeartbeatsMax) return;
-    const command = toHeartbeatCommand(session.origin, heartbeat, limits.vitalsCharsMax);
+    const { resources } = heartbeat;
+    if (resources?.items !== undefined) session.reportedResources = resources;
+    const { reportedResources } = session;
+    const isKnown = reportedResources !== undefined && resources?.hash === reportedResources.hash;
+    const withResources = isKnown ? { ...heartbeat, resources: reportedResources } : heartbeat;
+    const command = toHeartbeatCommand(session.origin, withResources, limits.vitalsCharsMax);
     session.unansweredBytes += tag.bytes;
     session.unansweredHeartbeats += 1;
     session.post(command, (body, why) => {

@@ -2,7 +2,15 @@
 // Every step of a session runs through `run` or `post`, so that a bug ends this session and nothing else.
 
 import type { Command, FaultData, ReportErrorCommand, ReportResultCommand } from "@astraflow/engine";
-import { type Envelope, Fault, type FramePayloads, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
+import {
+  type Envelope,
+  Fault,
+  type FramePayloads,
+  fault,
+  faultCodes,
+  type HeartbeatPayload,
+  limits as wireLimits,
+} from "@astraflow/protocol";
 import { type AnswerHandler, type ReportedPackage } from "@astraflow/services";
 import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import { invalidCredentialFault } from "../../auth/worker-authenticator.ts";
@@ -42,6 +50,8 @@ export class Session implements ConnectionOwner {
   /** Frames that the engine has not answered: their bytes, the heartbeats, and others that no window limits. */
   unansweredBytes = 0;
   unansweredHeartbeats = 0;
+  /** As a heartbeat listed them; later ones name them by their digest. */
+  reportedResources: HeartbeatPayload["resources"];
   unansweredUnnumbered = 0;
   /** Set while nothing but frames beyond the window arrives: the last number delivered, and since when. */
   stall: { readonly at: number; readonly since: number } | null = null;
