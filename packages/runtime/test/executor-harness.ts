@@ -71,6 +71,7 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const executor = new HandlerExecutor(
     {
       now: () => now,
+      wallClock: () => now,
       after(ms, call) {
         const timer = { ms, call, isCancelled: false };
         timers.push(timer);

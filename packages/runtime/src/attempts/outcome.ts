@@ -5,6 +5,7 @@ import {
   Fault,
   type FaultCode,
   fault,
+  isFaultCode,
   isRecord,
   type JsonObject,
   limits,
@@ -91,8 +92,11 @@ export function readThrownOutcome(thrown: unknown): ErrorOutcome {
   if (thrown instanceof Fault && isId(String(thrown.code)))
     return { type: "error", code: thrown.code, message: limitMessage(thrown.message), where: "worker.runner" };
   const isError = thrown instanceof Error;
+  // Packages have no class for faults: an error says by its code which one it is.
+  const code =
+    isError && "code" in thrown && typeof thrown.code === "string" && isFaultCode(thrown.code) ? thrown.code : undefined;
   const message = isError ? String(thrown.message) || String(thrown.name) : `the handler threw ${describeValue(thrown)}`;
-  return errorOutcome(message, "worker.runner");
+  return errorOutcome(message, "worker.runner", code);
 }
 
 export function errorOutcome(message: string, where: string, code: FaultCode = "E.RUNNER.FAILURE"): ErrorOutcome {

@@ -1,9 +1,8 @@
 // The context of a handler for one attempt. Directories, signals and process groups are costly, so each is created on first use.
 
-import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";
 import path from "node:path";
-import { isRecord, type JsonObject } from "@astraflow/protocol";
+import { type DispatchPayload, isRecord, type JsonObject } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { KeptResource } from "../resources/resource.ts";
@@ -14,6 +13,8 @@ import { callNext, type MiddlewareCallPorts } from "./middleware-call.ts";
 import type { HandlerVendorFrames } from "./vendor-frames.ts";
 
 export interface AttemptContextPorts extends MiddlewareCallPorts, ChildProcessPorts {
+  /** Milliseconds since 1970. */
+  wallClock(): number;
   sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void;
 }
 
@@ -38,6 +39,8 @@ export class AttemptContext implements HandlerContext {
   readonly attempt: number;
   readonly params: HandlerContext["params"];
   readonly config: HandlerContext["config"];
+  readonly idempotencyKey: string;
+  readonly deadline: number | undefined;
   readonly hostNodeId: string | undefined;
   readonly middlewareChain: readonly string[];
   readonly chainIndex: number | undefined;
@@ -69,6 +72,10 @@ export class AttemptContext implements HandlerContext {
     this.attempt = dispatch.attempt ?? 1;
     this.params = dispatch.parameters;
     this.config = config;
+    // The same for every attempt of the task, and of no other task.
+    this.idempotencyKey = dispatch.task_id;
+    const timeoutMs = dispatch.constraints.timeout_ms;
+    this.deadline = timeoutMs === undefined ? undefined : ports.wallClock() + timeoutMs;
     this.hostNodeId = dispatch.host_node_id;
     this.middlewareChain = dispatch.middleware_chain ?? emptyList;
     this.chainIndex = dispatch.chain_index;
@@ -86,6 +93,10 @@ export class AttemptContext implements HandlerContext {
     };
   }
 
+  get metadata(): HandlerContext["metadata"] {
+    return describeDispatch(this.#attempt.dispatch);
+  }
+
   get resourceBindings(): HandlerContext["resourceBindings"] {
     const bound = this.params["__resourceBindings"];
     return isRecord(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
@@ -100,13 +111,17 @@ export class AttemptContext implements HandlerContext {
     return this.#attempt.stopSignal.signal;
   }
 
-  next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject> {
-    return callNext(this.#attempt, this.#ports, { payload, hostCtx, middlewareCtx, timeoutMs });
+  // Functions that need no `this`: handlers take the context apart in their parameter list.
+  get next(): HandlerContext["next"] {
+    return (payload, hostCtx, middlewareCtx, timeoutMs) =>
+      callNext(this.#attempt, this.#ports, { payload, hostCtx, middlewareCtx, timeoutMs });
   }
 
-  spawn(command: string, args: readonly string[] = [], options: SpawnOptions = {}): ChildProcess {
-    this.#childProcesses ??= new ChildProcesses(this.signal, this.#ports);
-    return this.#childProcesses.spawn(command, args, options);
+  get spawn(): HandlerContext["spawn"] {
+    return (command, args = [], options = {}) => {
+      this.#childProcesses ??= new ChildProcesses(this.signal, this.#ports);
+      return this.#childProcesses.spawn(command, args, options);
+    };
   }
 
   get workDir(): string {
@@ -126,6 +141,15 @@ export class AttemptContext implements HandlerContext {
   killChildProcesses(): void {
     this.#childProcesses?.killAll();
   }
+}
+
+function describeDispatch({ constraints, concurrency_key, affinity, priority }: DispatchPayload): JsonObject {
+  return {
+    constraints,
+    ...(concurrency_key !== undefined && { concurrency_key }),
+    ...(affinity !== undefined && { affinity }),
+    ...(priority !== undefined && { priority }),
+  } as JsonObject;
 }
 
 const emptyList: readonly never[] = [];

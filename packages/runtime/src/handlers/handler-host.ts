@@ -19,7 +19,7 @@ export interface HandlerHostSettings {
   readonly resourceDir: string;
 }
 
-export interface HandlerHostPorts extends Omit<HandlerExecutorPorts, "sendFeedback"> {
+export interface HandlerHostPorts extends Omit<HandlerExecutorPorts, "sendFeedback" | "wallClock"> {
   /** For the resources; their own timer, because looking at them is no reason for a thread to stay. */
   readonly resources: Omit<ResourcePorts, "reportProblem">;
   /** Feedback that can be written as JSON, and its text. */
@@ -51,7 +51,11 @@ export class HandlerHost {
       keep: (id, text, scope) => resources.artifact(resources.registerJson(id, text, { scope }).id),
     };
     this.executor = new HandlerExecutor(
-      { ...ports, sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input) },
+      {
+        ...ports,
+        wallClock: ports.resources.wallClock,
+        sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input),
+      },
       { tenant, handlers: loadedPackages.handlers, ext: this.vendorFrames.handlerApi, resources, workRoot },
     );
   }

@@ -73,6 +73,12 @@ export interface HandlerContext {
   /** The node's parameters, with the values its edges carried. */
   readonly params: JsonObject;
   readonly config: JsonObject;
+  /** What the dispatch says beside the parameters: `constraints`, `concurrency_key`, `affinity`, `priority`. */
+  readonly metadata: JsonObject;
+  /** The same for every attempt of this task: for services that must not do a thing twice. */
+  readonly idempotencyKey: string;
+  /** When the task runs out of time, in milliseconds since 1970; undefined where it has no limit. */
+  readonly deadline: number | undefined;
   /** Aborted when the task is cancelled, out of time, or no longer this worker's. What is returned after that is dropped. */
   readonly signal: AbortSignal;
   /** A directory of this attempt alone. Made when first asked for, removed once the handler has come back. */
@@ -88,7 +94,12 @@ export interface HandlerContext {
    * Runs the next of the chain, the host at last, and gives its result; throws a NextError where that does not succeed. `payload` is merged
    * over the parameters of what is called. May be called again, or not at all. While it waits, the attempt takes no slot.
    */
-  next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject>;
+  readonly next: (
+    payload?: JsonObject,
+    hostCtx?: JsonObject,
+    middlewareCtx?: JsonObject,
+    timeoutMs?: number,
+  ) => Promise<JsonObject>;
   /** What the task refers to, as it was asked; `leased` is the same as it lies here, held until the handler has come back. */
   readonly resourceRefs: readonly DispatchedResourceRef[];
   readonly leased: readonly KeptResource[];
@@ -98,7 +109,7 @@ export interface HandlerContext {
   /** Which of them are not there, and why; a handler that cannot do without fails with that. */
   readonly resourceBindingErrors: readonly ResourceBindingError[];
   /** Starts a process in a group of its own. The group ends when the task is stopped, and at the latest when the handler comes back. */
-  spawn(command: string, args?: readonly string[], options?: SpawnOptions): ChildProcess;
+  readonly spawn: (command: string, args?: readonly string[], options?: SpawnOptions) => ChildProcess;
   /** Frames of one's own (`ext.vendor.*`), to and from whoever subscribed to them at the scheduler. */
   readonly ext: HandlerVendorFrames;
 }
