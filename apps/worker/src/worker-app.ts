@@ -229,6 +229,7 @@ function buildWorkerOptions(
     workRoot: path.join(config.dataDir, "work"),
     resourceDir: path.join(config.dataDir, `resources-${identityDigest(tenant, instance)}`),
     resources: config.resources,
+    outputBytesMax: config.outputBytesMax,
     environment: realEnvironment,
     tls: () => readTlsFiles(config.tls),
     transferFile: createFileTransfer(config, token),

@@ -14,6 +14,7 @@ export {
   type SetupContext,
 } from "./handlers/handler.ts";
 // For programs that run a worker.
+export { outputBytesMaxDefault } from "./handlers/handler-host.ts";
 export { captureOutput } from "./handlers/handler-output.ts";
 export { NextError } from "./handlers/middleware-call.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";

@@ -46,6 +46,8 @@ export interface SharedWorkerOptions {
   readonly resources?: Partial<Omit<ResourceSettings, "workerName">>;
   /** How handlers reach the scheduler's files; absent: they do not. */
   readonly transferFile?: ResourcePorts["transferFile"];
+  /** What one attempt may write as feedback before it is ended. */
+  readonly outputBytesMax?: number;
   readonly environment: WorkerEnvironment;
   readonly settings?: Partial<LinkSettings>;
   /** The line to the scheduler; a WebSocket to `url` where absent. */
@@ -118,12 +120,14 @@ function createProblemEvent({ message, cause }: { readonly message: string; read
   return { level: "warn", event: "executor", message, details: { cause: String(cause) } };
 }
 
-function buildHandlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: SharedWorkerOptions) {
+function buildHandlerSettings(options: SharedWorkerOptions) {
+  const { workRoot, identity, resources, resourceDir = path.join(workRoot, "kept"), outputBytesMax } = options;
   return {
     tenant: identity.tenant,
     workRoot: path.join(workRoot, identity.boot),
     resourceDir,
     resources: { ...resourceDefaults, ...resources, workerName: identity.name },
+    ...(outputBytesMax !== undefined && { outputBytesMax }),
   };
 }
 

@@ -143,6 +143,7 @@ function buildConfig(
     tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
     hasThread: values.THREADS === 1,
     heapMbMax: values.HEAP_MB,
+    outputBytesMax: values.OUTPUT_LIMIT_MB * 1_024 ** 2,
     drainMemoryPct: values.DRAIN_MEMORY ?? null,
     drainDiskPct: values.DRAIN_DISK ?? null,
     metricsListen: values.METRICS_LISTEN,

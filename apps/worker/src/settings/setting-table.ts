@@ -1,6 +1,6 @@
 // Every setting of the worker, and the help text that lists them. A key is the variable without its prefix and, in kebab-case, the flag; `flag` is a shorter one.
 
-import { resourceDefaults } from "@astraflow/runtime";
+import { outputBytesMaxDefault, resourceDefaults } from "@astraflow/runtime";
 import { flagsOf, type SettingRow, type SettingTable, type SettingValues, variableOf } from "@astraflow/settings";
 import manifest from "../../package.json" with { type: "json" };
 import {
@@ -139,6 +139,11 @@ export const workerSettings = {
   HEAP_MB: {
     read: wholeNumber(16, 1_048_576),
     help: "heap limit of the handler thread in MiB (default: Node's own); a thread that exceeds it is restarted",
+  },
+  OUTPUT_LIMIT_MB: {
+    read: wholeNumber(1, 1_048_576),
+    help: "output and feedback that one task may write, in MiB, before it is ended with E.RUNNER.OUTPUT",
+    default: outputBytesMaxDefault / 1_024 ** 2,
   },
   DRAIN_MEMORY: {
     read: number(1, 101),

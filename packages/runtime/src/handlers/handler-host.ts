@@ -1,6 +1,6 @@
 // Everything that handlers need in the thread they run in: executor, kept resources, vendor frames. Who reports what they do is runner/.
 
-import { Fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
 import { type AttemptOutcome, type EncodedOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
@@ -17,7 +17,12 @@ export interface HandlerHostSettings {
   readonly workRoot: string;
   readonly resources: ResourceSettings;
   readonly resourceDir: string;
+  /** What an attempt may write as feedback, chunks of output included, before it is ended. */
+  readonly outputBytesMax?: number;
 }
+
+/** More is a loop that prints, not a log that somebody reads. */
+export const outputBytesMaxDefault = 64 * 1024 ** 2;
 
 export interface HandlerHostPorts extends Omit<HandlerExecutorPorts, "sendFeedback" | "wallClock"> {
   /** For the resources; their own timer, because looking at them is no reason for a thread to stay. */
@@ -32,11 +37,14 @@ export class HandlerHost {
   readonly executor: HandlerExecutor;
   readonly #ports: HandlerHostPorts;
   readonly #resultSpill: ResultSpill;
+  readonly #outputBytesMax: number;
   #hasKept = false;
+  readonly #outputBytes = new WeakMap<LocalAttempt, number>();
 
   constructor(settings: HandlerHostSettings, loadedPackages: LoadedPackages, ports: HandlerHostPorts) {
     const { tenant, workRoot, resourceDir } = settings;
     this.#ports = ports;
+    this.#outputBytesMax = settings.outputBytesMax ?? outputBytesMaxDefault;
     this.vendorFrames = loadedPackages.vendorFrames ?? new VendorFrameHub();
     const resources = new ResourceRegistry(
       { ...ports.resources, reportProblem: ports.reportProblem },
@@ -80,7 +88,11 @@ export class HandlerHost {
       return this.#ports.reportProblem({ message, cause });
     }
     const read = readFeedbackText(text);
-    if (read instanceof Fault) this.executor.failAttempt(attempt, read);
-    else this.#ports.sendFeedback(attempt, read, text as string);
+    if (read instanceof Fault) return this.executor.failAttempt(attempt, read);
+    const bytes = (this.#outputBytes.get(attempt) ?? 0) + (text as string).length;
+    this.#outputBytes.set(attempt, bytes);
+    if (bytes <= this.#outputBytesMax) return this.#ports.sendFeedback(attempt, read, text as string);
+    const message = `the task wrote more than the ${this.#outputBytesMax} bytes of output and feedback that it may`;
+    this.executor.failAttempt(attempt, fault("E.RUNNER.OUTPUT", message));
   }
 }
