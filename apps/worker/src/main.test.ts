@@ -285,7 +285,8 @@ describe("the worker program", () => {
   });
 
   it("[W125] [L57] the worker ends with exit code 1 and an error if a package ends the thread that loads it", async () => {
-    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage("process.exit(9);")]);
+    const packages = makePackage("process.exit(9);");
+    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", packages, "--node-host", "thread"]);
 
     const { code, stdout, stderr } = await started.ended();
 
@@ -295,7 +296,7 @@ describe("the worker program", () => {
 
   it("[W124] the worker ends on SIGTERM while a package blocks the thread that loads it", async () => {
     const code = 'import { writeSync } from "node:fs"; writeSync(2, "loading"); for (;;) {}';
-    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage(code)]);
+    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage(code), "--node-host", "thread"]);
     await once(started.child.stderr as NonNullable<ChildProcess["stderr"]>, "data");
 
     started.child.kill("SIGTERM");

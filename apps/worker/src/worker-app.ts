@@ -8,15 +8,13 @@ import { performance } from "node:perf_hooks";
 import { type ExitCode, errorMessage, exitCodes, type FaultSummary, formatFault } from "@astraflow/protocol";
 import {
   captureOutput,
+  createHostedWorker,
   createThreadedWorker,
-  createWorker,
   type LinkLogEvent,
   noFileTransferFault,
-  loadPackages,
   openOutboxFile,
   SchedulerFiles,
   type SessionWorker,
-  type SessionWorkerOptions,
   type SharedWorkerOptions,
   type WorkerEnvironment,
   type WorkerLogEvent,
@@ -104,7 +102,7 @@ export class WorkerApp {
   /** Resolves once the packages are loaded; rejects where that ended their thread. */
   async #createWorker(): Promise<SessionWorker> {
     const { config, instance } = this.#options;
-    const options: Omit<SessionWorkerOptions, "loadedPackages"> = {
+    const options: SharedWorkerOptions = {
       ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
       readHealth: (thresholds) => this.#health.read(thresholds),
       incrementCounter: (counter) => this.#metrics.increment(counter),
@@ -112,11 +110,13 @@ export class WorkerApp {
       log: (event) => this.#handleLogEvent(event),
     };
     const { packagesDir, heapMbMax } = config;
-    if (!config.hasThread) {
+    const hosting = { ...config.hosts, env: hostEnvironment(process.env) };
+    // Without code of a package in this process there is nothing to keep apart from it.
+    if (config.hosts.hostsNode || !config.hasThread) {
       captureOutput();
-      return createWorker({ ...options, loadedPackages: await loadPackages(packagesDir) });
+      return createHostedWorker({ ...options, packagesDir, hosting });
     }
-    return createThreadedWorker({ ...options, packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) });
+    return createThreadedWorker({ ...options, packagesDir, hosting, ...(heapMbMax !== undefined && { heapMbMax }) });
   }
 
   #handleSignals(worker: SessionWorker): void {
@@ -276,6 +276,13 @@ const realEnvironment: WorkerEnvironment = {
   },
   defer: (call) => void setImmediate(call),
 };
+
+/** What packages in processes of their own see: not the worker's settings, among which is its token. */
+function hostEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith("ASTRA_")),
+  );
+}
 
 function readSystemFile(file: string): string | null {
   try {

@@ -19,6 +19,7 @@ export { captureOutput } from "./handlers/handler-output.ts";
 export { NextError } from "./handlers/middleware-call.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
+export type { HostingSettings } from "./hosts/host-set.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";
 export { noFileTransferFault, SchedulerFiles } from "./resources/file-transfer.ts";
 export type { KeptResource, ResourceDraft } from "./resources/resource.ts";
@@ -39,6 +40,7 @@ export type { DialerEvents, DialTarget, SchedulerDialer, TlsCredentials } from "
 export { createDirectory } from "./system/create-directory.ts";
 export type { WorkerEnvironment } from "./system/environment.ts";
 export {
+  createHostedWorker,
   createThreadedWorker,
   createWorker,
   type SessionWorker,

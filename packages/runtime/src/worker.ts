@@ -1,7 +1,12 @@
 // A session worker: link, socket, clock and runner of its handlers, in the same thread (simulator, tests) or in one of its own.
 
 import path from "node:path";
-import { describePackagesForRegister, type LoadedPackages } from "./handlers/package-loader.ts";
+import {
+  describePackagesForRegister,
+  type LoadedPackages,
+  loadPackages,
+} from "./handlers/package-loader.ts";
+import { type HostingSettings, HostSet } from "./hosts/host-set.ts";
 import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
 import type { OutboxDisk } from "./outbox/outbox-file.ts";
 import { type ResourcePorts, type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
@@ -72,6 +77,13 @@ export interface ThreadedWorkerOptions extends SharedWorkerOptions {
   readonly packagesDir: string;
   /** What the heap of that thread may grow to; absent: as Node decides. */
   readonly heapMbMax?: number;
+  /** How packages run that have processes of their own; absent: those for Python are not offered. */
+  readonly hosting?: HostingSettings;
+}
+
+export interface HostedWorkerOptions extends SharedWorkerOptions {
+  readonly packagesDir: string;
+  readonly hosting: HostingSettings;
 }
 
 export type WorkerLogEvent =
@@ -91,10 +103,33 @@ export function createWorker(options: SessionWorkerOptions): SessionWorker {
   return new SessionWorker(options, (listener) => createInProcessRunner(listener, settings));
 }
 
+/** All packages run in processes of their own, none in this one. Resolves once they are loaded. */
+export async function createHostedWorker(options: HostedWorkerOptions): Promise<SessionWorker> {
+  const { environment, packagesDir, hosting, log } = options;
+  const watchdog = createWatchdog(options);
+  const hosts = new HostSet(
+    {
+      environment,
+      groupStarted: (pid) => watchdog.watchGroup(pid),
+      groupEnded: (pid) => watchdog.unwatchGroup(pid),
+      reportProblem: (problem) => log(createProblemEvent(problem)),
+    },
+    hosting,
+  );
+  const loadedPackages = await loadPackages(packagesDir, hosts);
+  const settings = { ...buildRunnerSettings(options), loadedPackages, environment, watchdog };
+  return new SessionWorker(options, (listener) => createInProcessRunner(listener, settings));
+}
+
 /** Handlers get a thread of their own, so that one that blocks or crashes ends no session. Resolves once the packages are loaded. */
 export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<SessionWorker> {
-  const { packagesDir, heapMbMax } = options;
-  const settings = { ...buildHandlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
+  const { packagesDir, heapMbMax, hosting } = options;
+  const settings = {
+    ...buildHandlerSettings(options),
+    packagesDir,
+    ...(heapMbMax !== undefined && { heapMbMax }),
+    ...(hosting !== undefined && { hosting }),
+  };
   const runner = new ThreadRunner({
     environment: options.environment,
     spawnThread: (listener) => spawnHandlerThread(settings, listener),

@@ -18,7 +18,7 @@ const shortLease = { flags: ["--heartbeat", "500", "--lease", String(leaseMs)] }
 async function startInstallation(args: readonly string[] = []) {
   const scheduler = await startScheduler(shortLease);
   const packagesDir = makeMisbehavingPackage();
-  const worker = await startMisbehavingWorker(scheduler.ws, packagesDir, args);
+  const worker = await startMisbehavingWorker(scheduler.ws, packagesDir, ["--node-host", "thread", ...args]);
   return { scheduler, api: new SchedulerApi(scheduler.http), packagesDir, worker };
 }
 

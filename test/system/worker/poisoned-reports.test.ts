@@ -37,31 +37,41 @@ const poisonedHandlers: Readonly<Record<string, string>> = {
   largeMessage: report('{ chunks: [{ channel: "log", text: "a", metadata: { text: "x".repeat(17 * 1024 * 1024) } }] }'),
 };
 
+/** A host writes what a handler returns as JSON: what was an object that writes itself as something else arrives as that. */
+const readableFromHosts = ["longNumberResult", "otherResult", "otherMetadata"];
+
 describe("handlers whose reports no scheduler can read", () => {
-  it("[W200] every poisoned result or report fails its own attempt at once, while the worker keeps its one session and completes other work", async () => {
-    const scheduler = await startScheduler();
-    const api = new SchedulerApi(scheduler.http);
-    const names = Object.keys(poisonedHandlers);
-    const worker = await startMisbehavingWorker(scheduler.ws, makeMisbehavingPackage(poisonedHandlers));
+  it.each([
+    ["thread", []],
+    ["process", readableFromHosts],
+  ] as const)(
+    "[W200] every poisoned result or report from a %s fails its own attempt at once, while the worker keeps its one session and completes other work",
+    async (nodeHost, left) => {
+      const scheduler = await startScheduler();
+      const api = new SchedulerApi(scheduler.http);
+      const names = Object.keys(poisonedHandlers).filter((name) => !(left as readonly string[]).includes(name));
+      const packages = makeMisbehavingPackage(poisonedHandlers);
+      const worker = await startMisbehavingWorker(scheduler.ws, packages, ["--node-host", nodeHost]);
 
-    const runs = await Promise.all(names.map((name) => api.startRun(misbehavingWorkflow(name), name)));
-    const ended = await Promise.all(runs.map(({ runId }) => api.waitForRunEnd(runId)));
-    const good = await api.waitForRunEnd((await api.startRun(misbehavingWorkflow("use"), "good")).runId);
+      const runs = await Promise.all(names.map((name) => api.startRun(misbehavingWorkflow(name), name)));
+      const ended = await Promise.all(runs.map(({ runId }) => api.waitForRunEnd(runId)));
+      const good = await api.waitForRunEnd((await api.startRun(misbehavingWorkflow("use"), "good")).runId);
 
-    for (const [index, { status, nodes, error }] of ended.entries()) {
-      const about = names[index];
-      expect({ about, status, error }).toEqual({
-        about,
-        status: "failed",
-        error: expect.objectContaining({
-          code: expect.stringMatching(/^E\.FRAME\.(INVALID|TOO_LARGE)$/),
-          message: expect.stringMatching(/^the (result|feedback) cannot be sent: /),
-        }),
-      });
-      expect({ about, attempts: nodes?.map(({ attempt }) => attempt) }).toEqual({ about, attempts: [1] });
-    }
-    expect(good.status).toBe("succeeded");
-    expect(worker.stderr().match(/"event":"ready"/g)).toHaveLength(1);
-    expect(worker.stderr()).not.toContain("word-condemned");
-  });
+      for (const [index, { status, nodes, error }] of ended.entries()) {
+        const about = names[index];
+        expect({ about, status, error }).toEqual({
+          about,
+          status: "failed",
+          error: expect.objectContaining({
+            code: expect.stringMatching(/^E\.FRAME\.(INVALID|TOO_LARGE)$/),
+            message: expect.stringMatching(/^the (result|feedback) cannot be sent: /),
+          }),
+        });
+        expect({ about, attempts: nodes?.map(({ attempt }) => attempt) }).toEqual({ about, attempts: [1] });
+      }
+      expect(good.status).toBe("succeeded");
+      expect(worker.stderr().match(/"event":"ready"/g)).toHaveLength(1);
+      expect(worker.stderr()).not.toContain("word-condemned");
+    },
+  );
 });

@@ -104,6 +104,7 @@ function buildConfig(
 ) {
   const { AUTH_FINGERPRINT: fingerprint, CA: ca, TLS_CERT: cert, TLS_KEY: key } = values;
   const secret = mode === "token" ? { token: values.AUTH_TOKEN ?? "" } : { ...(fingerprint !== undefined && { fingerprint }) };
+  const nodeHeapMbMax = values.HOST_MEMORY_MB ?? values.HEAP_MB;
   return deepFreeze({
     /** Replicas of one scheduler; each connection is to the next. */
     urls: values.SCHEDULER_WS_URL,
@@ -144,6 +145,16 @@ function buildConfig(
     hasThread: values.THREADS === 1,
     heapMbMax: values.HEAP_MB,
     outputBytesMax: values.OUTPUT_LIMIT_MB * 1_024 ** 2,
+    hosts: {
+      hostsNode: values.NODE_HOST === "process" && values.THREADS === 1,
+      python: values.PYTHON,
+      execMode: values.EXEC_MODE_DEFAULT,
+      parallelMax: values.CONCURRENCY_MAX_PARALLEL,
+      cancelGraceMs: values.CANCEL_GRACE_SECONDS * 1_000,
+      ...(values.HOST_MEMORY_MB !== undefined && { memoryMbMax: values.HOST_MEMORY_MB }),
+      ...(nodeHeapMbMax !== undefined && { nodeHeapMbMax }),
+      ...(values.HOST_CPU_SECONDS !== undefined && { cpuSecondsMax: values.HOST_CPU_SECONDS }),
+    },
     drainMemoryPct: values.DRAIN_MEMORY ?? null,
     drainDiskPct: values.DRAIN_DISK ?? null,
     metricsListen: values.METRICS_LISTEN,

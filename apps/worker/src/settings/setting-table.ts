@@ -133,17 +133,48 @@ export const workerSettings = {
   },
   THREADS: {
     read: wholeNumber(0, 1),
-    help: "1: handlers run in their own thread, so that one that blocks does not look like a dead worker; 0: all in one thread",
+    help: "1: no handler runs in the thread of the connection, so that one that blocks does not look like a dead worker; 0: all handlers for Node in that thread",
     default: 1,
   },
   HEAP_MB: {
     read: wholeNumber(16, 1_048_576),
-    help: "heap limit of the handler thread in MiB (default: Node's own); a thread that exceeds it is restarted",
+    help: "heap limit of the handler thread, or of each package process for Node, in MiB (default: Node's own); one that exceeds it is restarted",
+  },
+  NODE_HOST: {
+    read: oneOf("thread", "process"),
+    help: "where handlers of packages for Node run: process: each package version in a process of its own, as packages for Python always do; thread: all in one thread of the worker, which takes less memory",
+    choices: ["thread", "process"],
+    default: "process",
+  },
+  PYTHON: {
+    valueName: "PROGRAM",
+    read: readText,
+    help: "Python (3.10 or newer) for packages that have no environment of their own in .venv",
+    default: "python3",
+  },
+  EXEC_MODE_DEFAULT: {
+    read: oneOf("auto", "inline", "thread"),
+    help: "how Python adapters run that do not say it: auto: coroutines on the event loop, others in a thread; inline: all on the event loop; thread: as auto",
+    choices: ["auto", "inline", "thread"],
+    default: "auto",
+  },
+  HOST_MEMORY_MB: {
+    read: wholeNumber(64, 1_048_576),
+    help: "memory of one package process in MiB: address space for Python, heap for Node; by default unlimited",
+  },
+  HOST_CPU_SECONDS: {
+    read: wholeNumber(1, 31_536_000),
+    help: "processor time that a Python package process may use after the start of its latest task before it is ended; by default unlimited",
   },
   OUTPUT_LIMIT_MB: {
     read: wholeNumber(1, 1_048_576),
     help: "output and feedback that one task may write, in MiB, before it is ended with E.RUNNER.OUTPUT",
     default: outputBytesMaxDefault / 1_024 ** 2,
+  },
+  CANCEL_GRACE_SECONDS: {
+    read: number(0, 3_600),
+    help: "how long a cancelled task may take to end before its package process is replaced",
+    default: 5,
   },
   DRAIN_MEMORY: {
     read: number(1, 101),
@@ -182,7 +213,6 @@ export const workerSettings = {
   DISPATCH_TIMEOUT_SECONDS: ignored(wholeNumber(0, 1e9), "time limits come with each task"),
   DISPATCH_MAX_FAILURES: ignored(wholeNumber(0, 1e9), "retries are the scheduler's to decide"),
   DISPATCH_FAILURE_COOLDOWN_SECONDS: ignored(wholeNumber(0, 1e9), "retries are the scheduler's to decide"),
-  EXEC_MODE_DEFAULT: ignored(readText, "handlers run in the worker's handler thread (--threads)"),
   PAYLOAD_TYPES: ignored(readList, "the worker announces exactly what it understands"),
 } as const satisfies SettingTable<WorkerSettingSources>;
 

@@ -126,11 +126,21 @@ export class AttemptContext implements HandlerContext {
 
   get workDir(): string {
     if (this.#createdWorkDir === undefined) {
-      const dir = path.join(this.#workRoot, workDirName(this.#attempt));
+      const dir = this.workDirPath;
       createDirectory(dir);
       this.#createdWorkDir = dir;
     }
     return this.#createdWorkDir;
+  }
+
+  /** Where the attempt's directory is, or would be. */
+  get workDirPath(): string {
+    return path.join(this.#workRoot, workDirName(this.#attempt));
+  }
+
+  /** Another process may have created the directory: it is removed with the attempt. */
+  adoptWorkDir(): void {
+    this.#createdWorkDir = this.workDirPath;
   }
 
   get createdWorkDir(): string | undefined {

@@ -7,8 +7,19 @@ const framesMax = 20;
 const causesMax = 3;
 const stackCharsMax = 4_096;
 
+/** An error of a handler in another process, which has found the place in the package already. */
+export class HostedError extends Error {
+  readonly packageStack: string;
+
+  constructor(message: string, packageStack: string) {
+    super(message);
+    this.packageStack = packageStack;
+  }
+}
+
 /** Undefined where nothing was thrown in the package's own files, or what was thrown is no error. */
 export function readPackageStack(thrown: unknown, packageDir: string | undefined): string | undefined {
+  if (thrown instanceof HostedError) return thrown.packageStack.slice(0, stackCharsMax);
   if (packageDir === undefined) return undefined;
   const parts: string[] = [];
   let hasFrames = false;

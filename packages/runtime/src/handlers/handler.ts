@@ -148,6 +148,12 @@ export class HandlerRegistry {
     return this.#handlers.get(handlerKey(packageName, packageVersion, nodeType));
   }
 
+  /** Other versions stay. */
+  removeVersion(packageName: string, packageVersion: string): void {
+    const prefix = handlerKey(packageName, packageVersion, "");
+    for (const key of this.#handlers.keys()) if (key.startsWith(prefix)) this.#handlers.delete(key);
+  }
+
   get size(): number {
     return this.#handlers.size;
   }

@@ -115,10 +115,31 @@ describe("packages on disk", () => {
       ["b/1", "E.MANIFEST.INVALID", expect.stringContaining("manifest.name")],
       ["c/1", "E.PKG.INVALID", expect.stringContaining("does not point to a file")],
       ["d/1", "E.PKG.INVALID", expect.stringContaining("at import")],
-      ["e/1", "E.PKG.INVALID", expect.stringContaining("does not export")],
+      ["e/1", "E.PKG.INVALID", expect.stringMatching(/does not export; it exports no function$/)],
       ["f/1", "E.PKG.INVALID", expect.stringContaining("no adapter for Node")],
       ["g/1", "E.MANIFEST.INVALID", expect.stringContaining("object")],
       ["twin/1.0.0", "E.PKG.INVALID", expect.stringContaining("already loaded")],
+    ]);
+  });
+
+  it("[W721] a handler that its module does not export is reported with the names of what it exports", async () => {
+    const root = makeRoot();
+    const adapter = (entrypoint: string) => [{ name: "main", entrypoint, capabilities: ["tiny"] }];
+    const one = { nodes: [node("tiny.a", "countWords")] };
+    await put(root, "a/1", {
+      "manifest.json": manifest({ name: "a", ...one }),
+      "main.mjs": "export const x = 1; export function count() {} export default { total: { run() {} } };",
+    });
+    await put(root, "b/1", {
+      "manifest.json": manifest({ name: "b", ...one, adapters: adapter("main.mjs:Words") }),
+      "main.mjs": "export class Words { sum() {} }",
+    });
+
+    const { problems } = await loadPackages(root);
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      "tiny.a names handler countWords, which main.mjs does not export; it exports count, total",
+      "tiny.a names handler countWords, which main.mjs:Words does not export; it exports sum",
     ]);
   });
 

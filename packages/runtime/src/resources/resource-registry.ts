@@ -156,9 +156,10 @@ export class ResourceRegistry {
     return true;
   }
 
+  /** `lost`: what it stood for no longer exists. */
   drop(id: string, reason = "dropped"): boolean {
     const entry = this.#entries.get(id);
-    if (entry !== undefined) this.#removeEntry(entry, "released", { dropReason: reason });
+    if (entry !== undefined) this.#removeEntry(entry, reason === "lost" ? "lost" : "released", { dropReason: reason });
     return entry !== undefined;
   }
 

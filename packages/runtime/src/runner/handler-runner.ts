@@ -41,6 +41,8 @@ export interface HandlerRunner {
   /** After `close`: the thread is stuck in a system call; only the end of the process ends it. */
   readonly isStuck: boolean;
   readonly referencedResources: Iterable<string>;
+  /** Packages were installed or removed: looks again. Rejects where that is not possible. */
+  reloadPackages(): Promise<void>;
   /** Ends whatever still runs; resolves once it is gone. */
   close(): Promise<void>;
 }
@@ -101,6 +103,10 @@ export function createInProcessRunner(listener: HandlerRunnerListener, options: 
     get referencedResources() {
       return host.resources.referencedIds();
     },
-    close: async () => watchdog?.close(),
+    reloadPackages: async () => loadedPackages.reload?.(),
+    close: async () => {
+      await loadedPackages.close?.();
+      watchdog?.close();
+    },
   };
 }

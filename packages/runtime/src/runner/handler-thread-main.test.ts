@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -127,6 +127,30 @@ describe("the thread of the handlers", () => {
       result: { n: 1 },
     });
     expect(recorder.received.filter(({ type }) => type === "settled")).toEqual([]);
+  });
+
+  it("[W783] the handler thread looks for packages again when it is told, and reports what it offers now", async () => {
+    const packagesDir = makePackages();
+    const recorder = await open(packagesDir);
+    const manifest = path.join(packagesDir, "rough", "manifest.json");
+    const next = path.join(packagesDir, "rough", "2.0.0");
+    mkdirSync(next);
+    const text = readFileSync(manifest, "utf8").replace('"version":"1.0.0"', '"version":"2.0.0"');
+    writeFileSync(path.join(next, "manifest.json"), text);
+    writeFileSync(path.join(next, "main.mjs"), code);
+    await rm(manifest);
+
+    recorder.thread.sendMessages([{ type: "reload" }]);
+    const { packages } = await recorder.first("reloaded");
+    recorder.thread.sendMessages([
+      start("quick", "t1"),
+      start("quick", "t2", { package_version: "2.0.0", parameters: { n: 2 } }),
+    ]);
+    const [old, fresh] = [await recorder.first("finished", "t1"), await recorder.first("finished", "t2")];
+
+    expect(packages.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
+    expect(JSON.parse(old.outcome.payload)).toMatchObject({ code: "E.CMD.UNKNOWN" });
+    expect(JSON.parse(fresh.outcome.payload)).toMatchObject({ status: "SUCCEEDED", result: { n: 2 } });
   });
 
   it("[W120] a blocking handler delays neither the feedback it sent before nor the results of handlers called before it", async () => {

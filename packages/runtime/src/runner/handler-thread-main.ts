@@ -1,7 +1,7 @@
 // The thread in which handlers run; it may block, crash or run out of memory. Started by spawn-handler-thread.ts, imported by no file.
 
 import { type MessagePort, workerData } from "node:worker_threads";
-import { fault } from "@astraflow/protocol";
+import { errorMessage, fault } from "@astraflow/protocol";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
@@ -9,6 +9,7 @@ import { captureOutput } from "../handlers/handler-output.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import { HostSet } from "../hosts/host-set.ts";
 import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
 import { MessageBatcher } from "../system/message-batcher.ts";
 import { attemptKeyText, type FromHandlerThread, type HandlerThreadSettings, type ToHandlerThread } from "./thread-messages.ts";
@@ -20,6 +21,7 @@ class HandlerThread {
   readonly #port: MessagePort;
   readonly #outgoing: MessageBatcher<FromHandlerThread>;
   readonly #host: HandlerHost;
+  readonly #loadedPackages: LoadedPackages;
   readonly #attempts = new Map<string, LocalAttempt>();
   readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
   readonly #pendingTransfers = new Map<number, PromiseWithResolvers<StoredFile>>();
@@ -32,6 +34,7 @@ class HandlerThread {
   constructor(port: MessagePort, settings: HandlerThreadSettings, loadedPackages: LoadedPackages) {
     const outgoing = new MessageBatcher<FromHandlerThread>((messages) => port.postMessage(messages), setImmediate);
     this.#outgoing = outgoing;
+    this.#loadedPackages = loadedPackages;
     this.#port = port;
     const reportProblem = ({ message, cause }: { message: string; cause: unknown }) =>
       outgoing.add({ type: "report", message, cause: String(cause) });
@@ -94,16 +97,32 @@ class HandlerThread {
       if ("stored" in answer) pending?.resolve(answer.stored);
       else pending?.reject(fault(answer.error.code, answer.error.message));
     },
+    reload: () => void this.#reload(),
     ping: ({ ping }) => {
       const report = this.#host.reportResources();
       const resources = this.#host.resources.metrics();
       this.#outgoing.add({ type: "pong", ping, resources, ...(report !== undefined && { report }) });
     },
-    end: () => {
-      this.#outgoing.flush();
-      this.#port.close();
-    },
+    end: () => void this.#end(),
   };
+
+  async #end(): Promise<void> {
+    this.#outgoing.flush();
+    // Hosts keep the thread, as the port does.
+    await this.#loadedPackages.close?.();
+    this.#port.close();
+  }
+
+  async #reload(): Promise<void> {
+    let problem: { problem?: string } = {};
+    try {
+      await this.#loadedPackages.reload?.();
+    } catch (thrown) {
+      problem = { problem: errorMessage(thrown) };
+    }
+    const { packages, problems } = this.#loadedPackages;
+    this.#outgoing.add({ type: "reloaded", packages: { packages, problems }, ...problem });
+  }
 
   #startAttempt(attempt: LocalAttempt): void {
     const { node_type } = attempt.dispatch;
@@ -179,5 +198,17 @@ captureOutput((channel, text) => {
   };
   port.postMessage([report]);
 });
+const post = (message: FromHandlerThread): void => port.postMessage([message]);
+const hosting =
+  settings.hosting &&
+  new HostSet(
+    {
+      environment: { now: () => performance.now(), after, defer: (call) => void setImmediate(call) },
+      groupStarted: (pid) => post({ type: "spawned", pid }),
+      groupEnded: (pid) => post({ type: "reaped", pid }),
+      reportProblem: ({ message, cause }) => post({ type: "report", message, cause: String(cause) }),
+    },
+    settings.hosting,
+  );
 // Listening only once all is loaded: what comes meanwhile waits in the port.
-new HandlerThread(port, settings, await loadPackages(settings.packagesDir));
+new HandlerThread(port, settings, await loadPackages(settings.packagesDir, hosting));

@@ -6,6 +6,7 @@ import type { HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { HostingSettings } from "../hosts/host-set.ts";
 import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
 import type { ResourceRemovedReason, ResourceReport } from "../resources/resource.ts";
 
@@ -27,12 +28,15 @@ export type ToHandlerThread =
   | ({ readonly type: "transfer-answer"; readonly ticket: number } & FileTransferAnswer)
   /** Answered with the same number as soon as the thread gets to it. */
   | { readonly type: "ping"; readonly ping: number }
+  /** Packages were installed or removed; answered with `reloaded`. */
+  | { readonly type: "reload" }
   /** The thread may end once its handlers have returned. */
   | { readonly type: "end" };
 
 export type FromHandlerThread =
   /** `referencedResources`: those that results have named and that outlived an earlier thread. */
   | { readonly type: "loaded"; readonly packages: LoadedPackagesSummary; readonly referencedResources: readonly string[] }
+  | { readonly type: "reloaded"; readonly packages: LoadedPackagesSummary; readonly problem?: string }
   /** `isSettled`: its handler has returned too, as most do. */
   | ({ readonly type: "finished"; readonly outcome: EncodedOutcome; readonly isSettled: boolean } & AttemptKey)
   | ({ readonly type: "settled" } & AttemptKey)
@@ -61,6 +65,8 @@ export interface HandlerThreadSettings extends HandlerHostSettings {
   readonly packagesDir: string;
   /** Heap limit of the thread; absent: Node's own. A thread that exceeds it ends, not the process. */
   readonly heapMbMax?: number;
+  /** How packages run that have processes of their own; absent: there are none. */
+  readonly hosting?: HostingSettings;
 }
 
 export const attemptKeyText = ({ task, fence }: AttemptKey): string => `${fence} ${task}`;

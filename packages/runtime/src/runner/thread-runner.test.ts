@@ -364,4 +364,26 @@ describe("the handlers' thread, seen from the link", () => {
     expect(reported.slice(0, 2)).toEqual(["0", "1"]);
     expect(reported.slice(99)).toEqual(["99", "later"]);
   });
+
+  it("[W783] a reload of the packages is passed to the handler thread, answered with what is offered now, and fails with the thread", async () => {
+    const { host, threads } = play();
+    void host.startThread();
+    const [thread] = threads;
+    thread?.listener.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    const offered = { packages: [], problems: [{ dir: "d", code: "E.PKG.INVALID", message: "m" }] };
+
+    const done = host.reloadPackages();
+    const failed = host.reloadPackages();
+    const lost = host.reloadPackages();
+    thread?.listener.messagesReceived([
+      { type: "reloaded", packages: offered },
+      { type: "reloaded", packages: offered, problem: "the disk is gone" },
+    ]);
+    thread?.die("it ended with code 1");
+
+    await done;
+    expect(host.loadedPackages).toEqual(offered);
+    await expect(failed).rejects.toThrow("the disk is gone");
+    await expect(lost).rejects.toThrow("the handler thread ended: it ended with code 1");
+  });
 });

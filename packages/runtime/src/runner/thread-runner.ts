@@ -70,6 +70,7 @@ export class ThreadRunner implements HandlerRunner {
   readonly #cancelNextCall = new Map<number, () => void>();
   #cancelRestart = () => {};
   #isClosed = false;
+  readonly #pendingReloads: PromiseWithResolvers<void>[] = [];
   readonly #firstLoad = Promise.withResolvers<LoadedPackagesSummary>();
   readonly #threadExit = Promise.withResolvers<void>();
 
@@ -148,6 +149,14 @@ export class ThreadRunner implements HandlerRunner {
     return this.#referencedResources;
   }
 
+  /** Rejects where it failed, or the thread ended meanwhile; its successor loads everything anew. */
+  reloadPackages(): Promise<void> {
+    const reload = Promise.withResolvers<void>();
+    this.#pendingReloads.push(reload);
+    this.#sendToThread({ type: "reload" });
+    return reload.promise;
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -200,6 +209,12 @@ export class ThreadRunner implements HandlerRunner {
     loaded: ({ packages, referencedResources }, thread) => {
       this.#handleLoaded(packages, thread);
       this.#reconcileResources(referencedResources);
+    },
+    reloaded: ({ packages, problem }) => {
+      this.#loadedPackages = packages;
+      const reload = this.#pendingReloads.shift();
+      if (problem === undefined) reload?.resolve();
+      else reload?.reject(new Error(problem));
     },
     finished: (message) =>
       this.#withAttempt(message, (attempt) => {
@@ -313,6 +328,7 @@ export class ThreadRunner implements HandlerRunner {
     this.#listenedVendorTypes = new Set();
     this.#metrics = {};
     this.#cancelNextCall.clear();
+    for (const reload of this.#pendingReloads.splice(0)) reload.reject(new Error(`the handler thread ended: ${reason}`));
     // A terminated thread could not do it.
     for (const pid of this.#processGroups) {
       killProcessGroup(pid, "SIGKILL");

@@ -1,0 +1,88 @@
+// The handlers of a package for Node, imported into this thread: the worker's own, or that of a host.
+
+import { realpath } from "node:fs/promises";
+import { errorMessage, Fault, fault, isSecretType, type Manifest } from "@astraflow/protocol";
+import { importAdapter } from "./adapter-import.ts";
+import type { PackageSetup, RegisteredHandler } from "./handler.ts";
+import type { VendorFrameHub } from "./vendor-frames.ts";
+
+/** How long a `setup` may take before its handlers are offered without it having ended. */
+const setupTimeoutMs = 10_000;
+
+export interface FoundHandlers {
+  /** By node type. */
+  readonly handlers: ReadonlyMap<string, RegisteredHandler>;
+  readonly problems: readonly Fault[];
+}
+
+/** What a handler is registered with, whoever runs it. */
+export async function describeHandlers(dir: string, manifest: Manifest): Promise<Omit<RegisteredHandler, "handler" | "config">> {
+  const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
+  // As the frames of a stack name it.
+  return { packageDir: await realpath(dir), nonSecretKeys: new Set(needs.map(({ key }) => key)) };
+}
+
+export async function loadNodeHandlers(dir: string, manifest: Manifest, vendorFrames: VendorFrameHub): Promise<FoundHandlers> {
+  const handlers = new Map<string, RegisteredHandler>();
+  const problems: Fault[] = [];
+  const setups = new Set<PackageSetup>();
+  const described = await describeHandlers(dir, manifest);
+  for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
+    const imported = await importAdapter(dir, adapter.entrypoint);
+    if (imported instanceof Fault) {
+      problems.push(imported);
+      continue;
+    }
+    // Containers are listed for editors and carried out by the scheduler.
+    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name && one.role !== "container");
+    // A node may have called its handler `setup` before that name had a meaning.
+    const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
+    if (setup !== undefined && !setups.has(setup)) {
+      setups.add(setup);
+      const failed = await runSetup(setup, manifest, vendorFrames, adapter.entrypoint);
+      if (failed !== null) {
+        problems.push(failed);
+        continue;
+      }
+    }
+    for (const node of nodes) {
+      const handler = imported.findHandler(node.handler);
+      if (handler !== undefined) handlers.set(node.type, { ...described, handler, config: node.config });
+      else
+        problems.push(
+          fault(
+            "E.PKG.INVALID",
+            `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export; it exports ${imported.listHandlers()}`,
+          ),
+        );
+    }
+  }
+  return { handlers, problems };
+}
+
+/** Gives why the package cannot work without it. One that takes too long goes on by itself. */
+async function runSetup(
+  setup: PackageSetup,
+  manifest: Manifest,
+  vendorFrames: VendorFrameHub,
+  entrypoint: string,
+): Promise<Fault | null> {
+  const { name: packageName, version: packageVersion } = manifest;
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, setupTimeoutMs);
+  try {
+    await Promise.race([setup({ packageName, packageVersion, ext: vendorFrames.handlerApi }), late.promise]);
+    return null;
+  } catch (thrown) {
+    return fault("E.PKG.INVALID", `setup of ${entrypoint} failed: ${errorMessage(thrown)}`, undefined, thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The older manifests name a runtime, the newer ones only have a `node` or a `python` section; a script file speaks for itself. */
+export function isForNode(adapter: Manifest["adapters"][number], manifest: Manifest): boolean {
+  if (adapter.runtime === "node" || adapter.runtime === "python") return adapter.runtime === "node";
+  if (manifest.node !== undefined && manifest.python === undefined) return true;
+  return manifest.node !== undefined && /\.[cm]?[jt]s(:|$)/.test(adapter.entrypoint);
+}
