@@ -1,0 +1,1 @@
+"""A name that older adapters import from; the code is in astraflow_sdk."""
