@@ -74,6 +74,33 @@ function makePackage(code: string): string {
   return root;
 }
 
+/** A package for Python under the names of the demo package, with one node. */
+function makePythonPackage(code: string): string {
+  const root = makeRoot();
+  mkdirSync(path.join(root, "demo"));
+  const node = {
+    type: "demo.mark",
+    status: "published",
+    category: "Tests",
+    label: "Mark",
+    adapter: "main",
+    handler: "mark",
+    schema: {},
+  };
+  const manifest = {
+    schemaVersion: "1.0.0",
+    name: "demo",
+    version: "1.0.0",
+    description: "",
+    adapters: [{ name: "main", entrypoint: "marks", capabilities: ["demo.mark"] }],
+    python: { requires: ">=3.10" },
+    nodes: [node],
+  };
+  writeFileSync(path.join(root, "demo/manifest.json"), JSON.stringify(manifest));
+  writeFileSync(path.join(root, "demo/marks.py"), code);
+  return root;
+}
+
 async function scheduler(): Promise<StubScheduler> {
   const one = await StubScheduler.open();
   endings.push(() => one.close());
@@ -258,6 +285,39 @@ describe("the worker program", () => {
     start(usual(door.url), first.dataDir);
     expect((await third).payload["running"]).toEqual([]);
   });
+
+  it.each(["thread", "process"])(
+    "[W788] [W787] the result of a Python task whose worker was killed before the ack is sent again and not produced again, beside Node packages in a %s",
+    async (nodeHost) => {
+      const door = await scheduler();
+      door.isAckingResults = false;
+      const root = makePythonPackage(`
+import os
+def mark(ctx):
+    with open(ctx.params["file"], "a") as file:
+        file.write(ctx.idempotency_key)
+    return {"names": [name for name in os.environ if name.startswith("ASTRA")]}
+`);
+      const file = path.join(root, "marks");
+      const args = ["--url", door.url, "--name", "box", "--packages-dir", root, "--node-host", nodeHost];
+      const env = { PATH: process.env["PATH"] ?? "" };
+      const first = start(args, undefined, env);
+      await first.line();
+      const result = door.nextFrame("biz.exec.result");
+      door.dispatch("t1", "demo.mark", { file });
+      const sent = await result;
+      first.child.kill("SIGKILL");
+      await first.ended();
+
+      door.isAckingResults = true;
+      const again = door.nextFrame("biz.exec.result");
+      start(args, first.dataDir, env);
+
+      expect(await again).toMatchObject({ id: sent.id, payload: sent.payload });
+      expect(sent.payload).toMatchObject({ status: "SUCCEEDED", result: { names: [] } });
+      expect(readFileSync(file, "utf8")).toBe("t1");
+    },
+  );
 
   it("[W83] [L57] the worker ends with exit code 1 and an error if its outbox is damaged, sets the file aside, and can start again", async () => {
     const door = await scheduler();
