@@ -1,0 +1,63 @@
+// The package commands that a worker has taken and whose end the scheduler has not acknowledged. A command is here before it is acked, and
+// its outcome before it is reported: a worker that is killed in between goes on where it was.
+
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import path from "node:path";
+import { isRecord, type PackageEventPayload, type PkgInstallPayload, type PkgUninstallPayload } from "@astraflow/protocol";
+import { replaceFile, syncFolder } from "./version-folders.ts";
+
+/** A command as it came, with what the log says about its frame. */
+export type TakenPackageCommand = {
+  /** The id that the scheduler knows the command by. */
+  readonly id: string;
+  readonly frame: { readonly type: string; readonly id: string; readonly corr?: string; readonly seq?: number };
+} & (
+  | { readonly type: "install"; readonly payload: PkgInstallPayload }
+  | { readonly type: "uninstall"; readonly payload: PkgUninstallPayload }
+);
+
+export interface JournaledCommand {
+  readonly command: TakenPackageCommand;
+  /** Time of day when it came, for the order after a restart. */
+  readonly takenAt: number;
+  /** How often it was begun; a command that kills its worker must not do so for ever. */
+  readonly starts: number;
+  /** Null: it has not ended. */
+  readonly outcome: PackageEventPayload | null;
+}
+
+export interface InstallJournal {
+  /** Oldest first. */
+  load(): Promise<JournaledCommand[]>;
+  /** Resolves once it survives a power cut. */
+  record(entry: JournaledCommand): Promise<void>;
+  remove(id: string): Promise<void>;
+}
+
+export function openInstallJournal(folder: string): InstallJournal {
+  const fileOf = (id: string) => path.join(folder, `${createHash("sha256").update(id).digest("hex").slice(0, 32)}.json`);
+  return {
+    async load() {
+      await mkdir(folder, { recursive: true });
+      const names = (await readdir(folder)).filter((name) => name.endsWith(".json"));
+      const entries = await Promise.all(names.map(async (name) => readEntry(await readFile(path.join(folder, name), "utf8"))));
+      return entries.flatMap((entry) => entry ?? []).sort((left, right) => left.takenAt - right.takenAt);
+    },
+    async record(entry) {
+      await mkdir(folder, { recursive: true });
+      const file = fileOf(entry.command.id);
+      await replaceFile(file, JSON.stringify(entry));
+    },
+    async remove(id) {
+      await rm(fileOf(id), { force: true });
+      await syncFolder(folder);
+    },
+  };
+}
+
+/** Files are replaced as a whole; one that cannot be read is not ours. */
+function readEntry(text: string): JournaledCommand | null {
+  const value: unknown = JSON.parse(text);
+  return isRecord(value) && isRecord(value["command"]) ? (value as unknown as JournaledCommand) : null;
+}
