@@ -22,6 +22,7 @@ import {
 import type { Logger } from "pino";
 import { adviseOnConnectionFailure } from "./connection-advice.ts";
 import { readTlsFiles, TokenFile } from "./identity/credential-files.ts";
+import { createPackageInstalls } from "./package-installs.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
 import { CgroupReader } from "./status/cgroup.ts";
@@ -102,12 +103,22 @@ export class WorkerApp {
   /** Resolves once the packages are loaded; rejects where that ended their thread. */
   async #createWorker(): Promise<SessionWorker> {
     const { config, instance } = this.#options;
+    const { environment, ...shared } = buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token });
+    const log = (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event);
+    const packageManager = createPackageInstalls({
+      ...{ config, environment, log },
+      token: this.#token,
+      boot: this.#boot,
+      env: process.env,
+    });
     const options: SharedWorkerOptions = {
-      ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
+      ...shared,
+      environment,
+      ...(packageManager !== undefined && { packageManager }),
       readHealth: (thresholds) => this.#health.read(thresholds),
       incrementCounter: (counter) => this.#metrics.increment(counter),
       attemptEnded: (nodeType, durationMs) => this.#metrics.observeDuration(nodeType, durationMs),
-      log: (event) => this.#handleLogEvent(event),
+      log,
     };
     const { packagesDir, heapMbMax } = config;
     const hosting = { ...config.hosts, env: hostEnvironment(process.env) };
@@ -154,7 +165,8 @@ export class WorkerApp {
     const { config, instance, log } = this.#options;
     const url = event.event === "lost" || event.event === "refused" ? { url: config.urls.join(",") } : {};
     const advice = adviseOnConnectionFailure(event, config);
-    const details = { ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
+    const sender = event.event === "package" ? { tenant: config.tenant, "sender.id": instance } : {};
+    const details = { ...sender, ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
     log[event.level]({ event: event.event, ...details }, event.message);
     if (event.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;

@@ -62,7 +62,7 @@ export class StubScheduler {
     return new Promise((resolve) => this.#waiters.push({ type, resolve }));
   }
 
-  dispatch(task: string, nodeType: string, parameters: object): void {
+  dispatch(task: string, nodeType: string, parameters: object, packageRef: object = {}): void {
     const payload = {
       run_id: "r",
       task_id: task,
@@ -70,8 +70,14 @@ export class StubScheduler {
       node_type: nodeType,
       package_name: "demo",
       package_version: "1.0.0",
+      ...packageRef,
     };
     this.#sendFrame("biz.exec.dispatch", { ...payload, parameters, constraints: {}, fence: 1, attempt: 1 }, { seq: this.#seq++ });
+  }
+
+  /** Frames of packages: commands to install and uninstall. */
+  sendPackageCommand(type: "biz.pkg.install" | "biz.pkg.uninstall", payload: object): void {
+    this.#sendFrame(type, payload, { seq: this.#seq++, ack: { request: true } });
   }
 
   async close(): Promise<void> {
@@ -88,7 +94,7 @@ export class StubScheduler {
     if (frame.type === "control.register") {
       this.#seq = 0;
       const periods = { heartbeat_interval_ms: this.heartbeatMs, lease_ms: 30_000 };
-      this.#sendFrame("control.session.accept", { session_id: "s", session_token: "t", ...periods });
+      this.#sendFrame("control.session.accept", { session_id: "s", session_token: "t", features: ["pkg.install"], ...periods });
     }
     const index = this.#waiters.findIndex(({ type }) => type === frame.type);
     if (index >= 0) this.#waiters.splice(index, 1)[0]?.resolve(frame);

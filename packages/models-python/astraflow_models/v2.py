@@ -413,9 +413,12 @@ class PkgUninstall(TypedDict):
 class PkgEvent(TypedDict):
     name: str
     version: str
-    status: Literal["installed", "failed", "removed"]
+    status: Literal["installed", "failed", "removed", "installing", "removing"]
     log_url: NotRequired[str]
     details: NotRequired[dict[str, Any]]
+    # While installing or removing.
+    stage: NotRequired[str]
+    progress: NotRequired[float]
     command_id: NotRequired[str]
 
 

@@ -21,6 +21,10 @@ export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from ".
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
 export type { HostingSettings } from "./hosts/host-set.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";
+export { createPackageManager, type PackageManagerOptions } from "./packages/create-package-manager.ts";
+export { type InstallSettings, installLimits } from "./packages/install-settings.ts";
+export type { PackageManager } from "./packages/package-manager.ts";
+export { readTrustedKeys } from "./packages/trusted-keys.ts";
 export { noFileTransferFault, SchedulerFiles } from "./resources/file-transfer.ts";
 export type { KeptResource, ResourceDraft } from "./resources/resource.ts";
 export { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";

@@ -4,11 +4,13 @@ import path from "node:path";
 import {
   describePackagesForRegister,
   type LoadedPackages,
+  type LoadedPackagesSummary,
   loadPackages,
 } from "./handlers/package-loader.ts";
 import { type HostingSettings, HostSet } from "./hosts/host-set.ts";
 import { JournaledOutbox, type OutboxLogEvent } from "./outbox/journaled-outbox.ts";
 import type { OutboxDisk } from "./outbox/outbox-file.ts";
+import type { PackageLogEvent, PackageManager } from "./packages/package-manager.ts";
 import { type ResourcePorts, type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner/handler-runner.ts";
 import { spawnHandlerThread } from "./runner/spawn-handler-thread.ts";
@@ -22,6 +24,7 @@ import {
   type LinkSettings,
   type LinkStatus,
   linkDefaults,
+  packageFeature,
   type WorkerCapabilities,
   type WorkerHealth,
   type WorkerIdentity,
@@ -57,6 +60,8 @@ export interface SharedWorkerOptions {
   readonly settings?: Partial<LinkSettings>;
   /** The line to the scheduler; a WebSocket to `url` where absent. */
   readonly createDialer?: (events: DialerEvents) => SchedulerDialer;
+  /** Installs and removes packages at the scheduler's command; absent: this worker does not. */
+  readonly packageManager?: PackageManager;
   /** Certificates for `wss:`, read anew at each dial. */
   readonly tls?: () => TlsCredentials;
   /** Numbers for the heartbeat, and what is wrong with this worker. Cheap, and never throws. */
@@ -88,6 +93,7 @@ export interface HostedWorkerOptions extends SharedWorkerOptions {
 
 export type WorkerLogEvent =
   | OutboxLogEvent
+  | PackageLogEvent
   | {
       readonly level: "warn";
       readonly event: "executor";
@@ -148,6 +154,12 @@ export async function createThreadedWorker(options: ThreadedWorkerOptions): Prom
   });
 }
 
+/** Installing packages is announced by workers that can do it, whatever else they were told to announce. */
+function listFeatures({ capabilities, packageManager }: SharedWorkerOptions): string[] {
+  const others = capabilities.features.filter((feature) => feature !== packageFeature);
+  return packageManager === undefined ? others : [...others, packageFeature];
+}
+
 const createWatchdog = ({ log }: SharedWorkerOptions): ProcessWatchdog =>
   new ProcessWatchdog((problem) => log(createProblemEvent(problem)));
 
@@ -196,7 +208,8 @@ export class SessionWorker {
       identity: options.identity,
       capabilities: () => ({
         ...options.capabilities,
-        ...describePackagesForRegister(this.runner.loadedPackages),
+        features: listFeatures(options),
+        ...describePackagesForRegister(this.#offeredPackages),
         resources: this.runner.referencedResources,
       }),
       slotsMax: options.capabilities.maxParallel,
@@ -210,6 +223,14 @@ export class SessionWorker {
 
   /** Dials, once it has read what an earlier process left in the outbox. A damaged outbox ends the worker before it starts. */
   start(): void {
+    const { packageManager } = this.#options;
+    if (packageManager !== undefined) {
+      void packageManager.start({
+        packagesChanged: () => this.packagesChanged(),
+        hasAttemptsOf: (name, version) => this.#link.hasAttemptsOf(name, version),
+        sendPackageEvent: (event, command) => this.#link.sendPackageEvent(event, command),
+      });
+    }
     if (this.#durableOutbox === null) this.#link.start();
     else void this.#restoreAndStart(this.#durableOutbox);
   }
@@ -227,6 +248,19 @@ export class SessionWorker {
 
   get status(): LinkStatus {
     return this.#link.status;
+  }
+
+  /** Packages were installed or removed on disk: new versions are offered and removed ones drained, and the scheduler is told. */
+  async packagesChanged(): Promise<void> {
+    await this.runner.reloadPackages();
+    this.#link.packagesChanged();
+  }
+
+  /** Without those that are about to be removed. */
+  get #offeredPackages(): LoadedPackagesSummary {
+    const { packageManager } = this.#options;
+    const { packages, problems } = this.runner.loadedPackages;
+    return { packages: packages.filter(({ name, version }) => packageManager?.isLeaving(name, version) !== true), problems };
   }
 
   inventory(): LinkInventory {
@@ -249,7 +283,7 @@ export class SessionWorker {
   }
 
   #createLinkPorts(): LinkPorts {
-    const { environment, attemptEnded, readHealth, incrementCounter = () => {}, log } = this.#options;
+    const { environment, attemptEnded, readHealth, incrementCounter = () => {}, log, packageManager } = this.#options;
     return {
       now: environment.now,
       timestamp: createTimestamp(environment.wallClock),
@@ -278,6 +312,13 @@ export class SessionWorker {
         };
       },
       deliverVendorFrame: (frame) => this.runner.deliverVendorFrame(frame),
+      ...(packageManager !== undefined && {
+        packageCommands: {
+          take: (command) => packageManager.takeCommand(command),
+          eventAcked: (command) => packageManager.eventAcked(command),
+          isLeaving: (name, version) => packageManager.isLeaving(name, version),
+        },
+      }),
       incrementCounter,
       ...(attemptEnded !== undefined && { attemptEnded }),
       reportProblem: (problem) => log(createProblemEvent(problem)),
@@ -292,7 +333,12 @@ export class SessionWorker {
     this.#cancelTick();
     this.#cancelGrace();
     // What was sent last must leave before the process does.
-    const endings = [this.#dialer.whenClosed(), this.#durableOutbox?.close() ?? Promise.resolve(), this.runner.close()];
+    const endings = [
+      this.#dialer.whenClosed(),
+      this.#durableOutbox?.close() ?? Promise.resolve(),
+      this.runner.close(),
+      this.#options.packageManager?.close() ?? Promise.resolve(),
+    ];
     void Promise.all(endings).then(() => this.#resolveClosed());
   }
 }

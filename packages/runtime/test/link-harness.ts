@@ -19,6 +19,7 @@ import {
   type LinkLogEvent,
   type LinkSettings,
   linkDefaults,
+  type PackageCommandPorts,
   type WorkerCapabilities,
   type WorkerHealth,
 } from "../src/scheduler-link/link-ports.ts";
@@ -29,6 +30,8 @@ export interface LinkHarnessOptions {
   readonly maxParallel?: number;
   readonly settings?: Partial<LinkSettings>;
   readonly durableOutbox?: DurableOutbox;
+  readonly packageCommands?: PackageCommandPorts;
+  readonly features?: readonly string[];
 }
 
 /** An outbox on a disk that syncs when the test lets it. */
@@ -134,6 +137,7 @@ export class LinkHarness {
           this.deliveredVendorFrames.push(frame);
           return true;
         },
+        ...(options.packageCommands && { packageCommands: options.packageCommands }),
         incrementCounter: (name) => this.counters.set(name, (this.counters.get(name) ?? 0) + 1),
         reportProblem: () => {},
         log: (note) => this.logEvents.push(note),
@@ -142,7 +146,7 @@ export class LinkHarness {
       capabilities: () => ({
         maxParallel: options.maxParallel ?? 4,
         runtimes: ["node"],
-        features: ["extra"],
+        features: options.features ?? ["extra"],
         packages: this.packages,
         resources: this.resources,
         manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],

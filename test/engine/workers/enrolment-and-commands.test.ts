@@ -227,6 +227,33 @@ describe("commands for a worker", () => {
     expect(statuses).toEqual(["acked", "sent", "failed"]);
   });
 
+  it("[B740] a stage of an install is recorded and ends no command; a refusal of the worker keeps its code", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const word = {
+      type: "worker.package",
+      tenant: "t1",
+      worker: "t1/w",
+      session: worker.session,
+      name: "extra",
+      version: "2.0.0",
+    } as const;
+    await harness.ask(orderCommand("come"));
+
+    await harness.ask({ ...word, status: "installing", details: { command: "come", stage: "download", progress: 0 } });
+    const before = await readCommand(harness, "come");
+    await harness.ask({
+      ...word,
+      status: "failed",
+      details: { command: "come", code: "E.PKG.PERMISSION", reason: "not signed" },
+    });
+
+    expect(before).toMatchObject({ status: "sent" });
+    expect(await readCommand(harness, "come")).toMatchObject({ status: "failed", error: { code: "E.PKG.PERMISSION" } });
+    const types = (await harness.facts("t1", "worker/t1/w")).filter((type) => /^(command|worker.package)/.test(type));
+    expect(types).toEqual(["command.sent", "worker.package", "worker.package", "command.failed"]);
+  });
+
   it("[B63] a package command is ended by the worker's next announcement, because some workers send no other report", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w", { packages: [packageEntry("test"), packageEntry("old")] });

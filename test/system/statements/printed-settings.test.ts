@@ -25,6 +25,8 @@ it("[O73] a worker started with the printed settings joins with their version, s
   const env = {
     ...printed,
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
+    // pkg.install is announced only where something may be installed.
+    ASTRA_WORKER_PACKAGE_UNSIGNED: "true",
     ASTRA_WORKER_DATA_DIR: dataDir,
     ASTRA_WORKER_PACKAGES_DIR: join(repositoryRoot, "examples", "packages"),
   };

@@ -1,3 +1,4 @@
+import { createSigningKey } from "@astraflow/runtime/testing";
 import { describe, expect, it } from "vitest";
 import { readWorkerConfig, type WorkerConfig } from "./config.ts";
 import type { WorkerSettingSources } from "./setting-readers.ts";
@@ -275,6 +276,48 @@ describe("config of the worker", () => {
     expect(problemsOf({ argv: argv.slice(2) })).toEqual([
       "ws://127.0.0.1:8080 cannot show a certificate; mode mtls needs wss://",
     ]);
+  });
+
+  it("[W758] what may be installed is read from its settings, and by default nothing is", () => {
+    const { publicKey } = createSigningKey();
+    const argv = [
+      "--package-keys",
+      "keys.pem",
+      "--package-origins",
+      "https://a.example,http://10.0.0.1:8080/",
+      "--package-hooks",
+      "acme.*",
+    ];
+
+    const given = configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" }, argv, readFile: () => publicKey });
+
+    expect(given.packageInstalls).toEqual({
+      trustedKeys: [{ publicKey }],
+      trustsRepository: false,
+      allowsUnsigned: false,
+      origins: ["https://a.example", "http://10.0.0.1:8080"],
+      hookPackages: ["acme.*"],
+      wheelsDir: undefined,
+    });
+    expect(configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" } }).packageInstalls).toMatchObject({
+      trustedKeys: [],
+      allowsUnsigned: false,
+    });
+  });
+
+  it("[W758] a key file that is missing or wrong, and what is no origin, are refused by the name of the setting", () => {
+    const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+
+    expect(problemsOf({ env, argv: ["--package-keys", "k"] })).toEqual([
+      "--package-keys names k, which cannot be read: no such file",
+    ]);
+    expect(problemsOf({ env, argv: ["--package-keys", "k"], readFile: () => "[]" })).toEqual([
+      expect.stringContaining("--package-keys names k, which must be"),
+    ]);
+    for (const origin of ["a.example", "https://a.example/path", "ftp://a.example"])
+      expect(problemsOf({ env, argv: ["--package-origins", origin] })).toEqual([
+        expect.stringContaining("must be a list of origins"),
+      ]);
   });
 
   it("[W125] the worker gives its handlers a thread of their own unless --threads is 0", () => {

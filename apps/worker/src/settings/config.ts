@@ -124,6 +124,14 @@ function buildConfig(
     tags: values.TAGS,
     packagesDir: values.PACKAGES_DIR ?? `${values.DATA_DIR}/packages`,
     dataDir: values.DATA_DIR,
+    packageInstalls: {
+      trustedKeys: values.PACKAGE_KEYS === "scheduler" ? [] : (values.PACKAGE_KEYS ?? []),
+      trustsRepository: values.PACKAGE_KEYS === "scheduler",
+      allowsUnsigned: values.PACKAGE_UNSIGNED,
+      origins: values.PACKAGE_ORIGINS ?? [],
+      hookPackages: values.PACKAGE_HOOKS ?? [],
+      wheelsDir: values.PACKAGE_WHEELS,
+    },
     resources: {
       diskBytesMax: values.RESOURCE_MAX_DISK_BYTES,
       memBytesMax: values.RESOURCE_MAX_MEM_BYTES,

@@ -1,6 +1,7 @@
 // How single settings are read. Their values are not repeated in a problem: one of them is a secret.
 
-import { errorMessage, isRecord } from "@astraflow/protocol";
+import { errorMessage, Fault, isRecord } from "@astraflow/protocol";
+import { type InstallSettings, readTrustedKeys } from "@astraflow/runtime";
 import { readSecretArgument, type SettingOrigin, SettingProblem, type SettingSources } from "@astraflow/settings";
 
 export interface WorkerSettingSources extends SettingSources {
@@ -101,6 +102,34 @@ export function readToken(given: unknown, origin: SettingOrigin, sources: Worker
   return new SettingProblem(
     "shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ASTRA_WORKER_AUTH_TOKEN",
   );
+}
+
+/** `scheduler`, or a file, which is read once: a key that was added or taken away there counts from the next start. */
+export function readKeyFile(
+  given: unknown,
+  _: SettingOrigin,
+  sources: WorkerSettingSources,
+): TrustedKeys | "scheduler" | SettingProblem {
+  const file = readText(given);
+  if (typeof file !== "string") return file;
+  if (file === "scheduler") return file;
+  try {
+    const keys = readTrustedKeys(sources.readFile(file));
+    return keys instanceof Fault ? new SettingProblem(`names ${file}, which ${keys.message}`) : keys;
+  } catch (cause) {
+    return new SettingProblem(`names ${file}, which cannot be read: ${errorMessage(cause)}`);
+  }
+}
+type TrustedKeys = InstallSettings["trustedKeys"];
+
+export function readOrigins(given: unknown): readonly string[] | SettingProblem {
+  const list = readList(given);
+  if (list instanceof SettingProblem) return list;
+  const isOrigin = (text: string) => /^https?:/.test(text) && URL.parse(text)?.origin === text.replace(/\/$/, "");
+  const wrong = list.find((text) => !isOrigin(text));
+  return wrong === undefined
+    ? list.map((text) => text.replace(/\/$/, ""))
+    : new SettingProblem("must be a list of origins, such as https://packages.example.com");
 }
 
 /** Left to its default the folder may be missing: a worker without packages can still join. */

@@ -9,8 +9,10 @@ import {
   pattern,
   readBoolean,
   readHostPort,
+  readKeyFile,
   readLimits,
   readList,
+  readOrigins,
   readPackagesDir,
   readTags,
   readText,
@@ -78,6 +80,32 @@ export const workerSettings = {
   PACKAGES_DIR: {
     read: readPackagesDir,
     help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
+  },
+  PACKAGE_KEYS: {
+    valueName: "FILE",
+    read: readKeyFile,
+    help: "file with the public keys (PEM, or a JSON list) whose packages this worker installs, or scheduler: the keys that the tenant trusts there; without it none are installed",
+  },
+  PACKAGE_UNSIGNED: {
+    valueName: null,
+    read: readBoolean,
+    help: "install packages without a signature too; for development only",
+    default: false,
+  },
+  PACKAGE_ORIGINS: {
+    valueName: "LIST",
+    read: readOrigins,
+    help: "origins beside the scheduler's that packages may come from whatever their address is; others must be https and public",
+  },
+  PACKAGE_HOOKS: {
+    valueName: "LIST",
+    read: readList,
+    help: "packages whose install and uninstall hooks may run: names, or prefixes that end with *; by default none",
+  },
+  PACKAGE_WHEELS: {
+    valueName: "DIR",
+    read: readText,
+    help: "folder of Python wheels to install dependencies from, instead of an index",
   },
   DATA_DIR: {
     read: readText,

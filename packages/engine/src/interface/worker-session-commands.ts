@@ -219,7 +219,8 @@ export interface ReportPackageStatusCommand extends SessionReport {
   readonly type: "worker.package";
   readonly name: string;
   readonly version: string;
-  readonly status: "installed" | "failed" | "removed";
+  /** The last two are on the way to one of the others. */
+  readonly status: "installed" | "failed" | "removed" | "installing" | "removing";
   readonly details?: Readonly<Record<string, unknown>>;
 }
 

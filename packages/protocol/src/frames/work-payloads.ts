@@ -219,7 +219,9 @@ export const PkgEventFirstGenSchema = t.object({
 });
 export const PkgEventSchema = t.object({
   ...PkgEventFirstGenSchema.properties,
-  status: t.oneOf(["installed", "failed", "removed"]),
+  status: t.oneOf(["installed", "failed", "removed", "installing", "removing"]),
+  stage: t.optional(t.name("While installing or removing.")),
+  progress: t.optional(t.number({ minimum: 0, maximum: 1 })),
   command_id: t.optional(t.id()),
 });
 export type PackageEventPayload = Static<typeof PkgEventSchema>;

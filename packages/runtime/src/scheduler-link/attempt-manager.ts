@@ -10,6 +10,7 @@ import type {
   JsonObject,
   OutgoingFrame,
   PackageEventPayload,
+  PkgCatalogPayload,
   PkgUninstallPayload,
   ResetPayload,
 } from "@astraflow/protocol";
@@ -38,6 +39,8 @@ export class AttemptManager {
   #unpersistedCount = 0;
   #outcomeCount = 0;
   readonly #removedResources: RemovedResourceReports;
+  /** By the id of the frame that ended it. */
+  readonly #packageEvents = new Map<string, string>();
 
   constructor(context: LinkContext) {
     const { settings, writer, requestFlush } = context;
@@ -152,9 +155,33 @@ export class AttemptManager {
   refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
     const named = command_id === undefined ? {} : { command_id };
     const event: PackageEventPayload = { name, version, status: "failed", ...named, details: { reason } };
+    this.sendPackageEvent(event, null);
+  }
+
+  /** `command`: it is over with this event; whoever took it is told when the scheduler has it. */
+  sendPackageEvent(event: PackageEventPayload, command: string | null): void {
     const id = this.#context.writer.nextId();
-    this.#outbox.addMessage({ kind: "package", type: "biz.pkg.event", id, corr: command_id, payload: JSON.stringify(event) });
+    if (command !== null) this.#packageEvents.set(id, command);
+    this.#addPackageMessage("biz.pkg.event", id, event.command_id, event);
+  }
+
+  /** Everything that is installed, with its manifests. */
+  sendCatalog(catalog: PkgCatalogPayload): void {
+    this.#addPackageMessage("biz.pkg.catalog", this.#context.writer.nextId(), undefined, catalog);
+  }
+
+  #addPackageMessage(type: "biz.pkg.event" | "biz.pkg.catalog", id: string, corr: string | undefined, payload: object): void {
+    this.#outbox.addMessage({ kind: "package", type, id, corr, payload: JSON.stringify(payload) });
     this.#context.requestFlush();
+  }
+
+  /** Whether an attempt runs, or waits to run, a node of this version. */
+  hasAttemptsOf(name: string, version: string): boolean {
+    return this.#attempts
+      .listAttempts()
+      .some(
+        ({ phase, dispatch }) => phase !== "finished" && dispatch.package_name === name && dispatch.package_version === version,
+      );
   }
 
   handleCancel({ task_id, fence, reason }: CancelPayload): void {
@@ -168,10 +195,18 @@ export class AttemptManager {
     if (settled === "unsent") return false;
     for (const { attempt, key, kind, id } of settled) {
       if (kind === "next") this.nextCalls.markAcked(id);
+      if (kind === "package") this.#handlePackageEventAcked(id);
       if (attempt !== null) this.#attempts.removeAttempt(attempt);
       if (key !== null) this.#context.durableOutbox?.remove(key);
     }
     return true;
+  }
+
+  #handlePackageEventAcked(id: string): void {
+    const command = this.#packageEvents.get(id);
+    if (command === undefined) return;
+    this.#packageEvents.delete(id);
+    this.#context.ports.packageCommands?.eventAcked(command);
   }
 
   /** The scheduler could not read a frame of ours and ended the session. Sent again as it is, it would end the next one too. */

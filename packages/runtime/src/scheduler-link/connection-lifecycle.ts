@@ -5,7 +5,14 @@ import type { AttemptManager } from "./attempt-manager.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { LinkContext } from "./link-context.ts";
 import { computeBackoffMs, isInSession, type LinkPhase, type LinkTransition, nextPhase } from "./link-phase.ts";
-import { linkFeatures, linkPayloadTypes, type WorkerCapabilities, type WorkerIdentity } from "./link-ports.ts";
+import {
+  linkFeatures,
+  linkPayloadTypes,
+  packageFeature,
+  packagePayloadTypes,
+  type WorkerCapabilities,
+  type WorkerIdentity,
+} from "./link-ports.ts";
 import { SchedulerSession } from "./scheduler-session.ts";
 import { SessionKey } from "./session-key.ts";
 import type { DialTarget } from "./websocket-dialer.ts";
@@ -266,7 +273,7 @@ function buildRegister({ boot }: WorkerIdentity, capabilities: WorkerCapabilitie
   const features = [...new Set([...linkFeatures, ...capabilities.features])];
   return {
     capabilities: { concurrency, runtimes, features, pool, tags },
-    payload_types: linkPayloadTypes,
+    payload_types: features.includes(packageFeature) ? [...linkPayloadTypes, ...packagePayloadTypes] : linkPayloadTypes,
     packages,
     manifests,
     boot_id: boot,

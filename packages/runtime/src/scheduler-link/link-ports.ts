@@ -4,6 +4,7 @@ import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { TakenPackageCommand } from "../packages/install-journal.ts";
 import type { ResourceReport } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { LinkPhase } from "./link-phase.ts";
@@ -25,11 +26,22 @@ export interface LinkPorts
   readHealth(thresholds: DrainThresholds): WorkerHealth;
   /** A vendor frame of the scheduler. False: nobody listens to its type. */
   deliverVendorFrame(frame: IncomingVendorFrame): boolean;
+  /** Installs and removes packages; absent: this worker does not, and says so. */
+  readonly packageCommands?: PackageCommandPorts;
   incrementCounter(name: LinkCounter): void;
   /** The outcome of an attempt is known, and how long after its handler was called. */
   attemptEnded?(nodeType: string, durationMs: number): void;
   reportProblem(problem: { readonly message: string; readonly cause: unknown }): void;
   log(event: LinkLogEvent): void;
+}
+
+export interface PackageCommandPorts {
+  /** Resolves once the command is on disk: then it is acked. */
+  take(command: TakenPackageCommand): Promise<void>;
+  /** The scheduler has the event that ended this command. */
+  eventAcked(command: string): void;
+  /** The version is about to be removed and takes no new work. */
+  isLeaving(name: string, version: string): boolean;
 }
 
 export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
@@ -140,6 +152,10 @@ export const linkPayloadTypes = [
   "biz.resource.removed",
   "biz.pkg.event",
 ] as const;
+
+/** Only workers that install packages get the first two, and send the third when their packages change. */
+export const packagePayloadTypes = ["biz.pkg.install", "biz.pkg.uninstall", "biz.pkg.catalog"] as const;
+export const packageFeature = "pkg.install";
 
 export type LinkStatus = { readonly phase: LinkPhase } & WorkCounts;
 

@@ -3,9 +3,11 @@
 import {
   type AckPayload,
   compileFrameReaders,
+  type DispatchPayload,
   type Envelope,
   Fault,
   limits,
+  type PackageEventPayload,
   readEnvelope,
   readFrame,
   readJson,
@@ -21,7 +23,7 @@ import { AttemptManager } from "./attempt-manager.ts";
 import { ConnectionLifecycle } from "./connection-lifecycle.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { FrameWriter, type LinkContext, logIgnoredFrame } from "./link-context.ts";
-import type { LinkInventory, LinkPorts, LinkStatus } from "./link-ports.ts";
+import { type LinkInventory, type LinkPorts, type LinkStatus, packageFeature } from "./link-ports.ts";
 import type { DialerEvents, DialTarget } from "./websocket-dialer.ts";
 import { WorkFrameDispatcher } from "./work-frame-dispatcher.ts";
 
@@ -61,7 +63,7 @@ export class SchedulerLink implements DialerEvents {
     this.#lifecycle = new ConnectionLifecycle(context, {
       attempts,
       heartbeats: this.#heartbeats,
-      dispatcher: new WorkFrameDispatcher(context, attempts, () => this.#refusalReason),
+      dispatcher: new WorkFrameDispatcher(context, attempts, (dispatch) => this.#findRefusalReason(dispatch)),
       isLeaving: () => this.#isLeaving,
       sessionReady: () => this.#handleSessionReady(),
       disconnected: () => this.#handleDisconnected(),
@@ -180,6 +182,27 @@ export class SchedulerLink implements DialerEvents {
 
   problemReported(problem: { readonly message: string; readonly cause: unknown }): void {
     this.#ports.reportProblem(problem);
+  }
+
+  // ---- packages that come and go
+
+  /** How a package command goes on, or ended. Stages are for schedulers that know them, and for those that are here now. */
+  sendPackageEvent(event: PackageEventPayload, command: string | null): void {
+    const isStage = event.status === "installing" || event.status === "removing";
+    if (this.#isClosed || (isStage && !this.#lifecycle.activeSession?.features.includes(packageFeature))) return;
+    this.#attempts.sendPackageEvent(event, command);
+  }
+
+  /** The scheduler gets everything that is installed now, with its manifests, and then a heartbeat. */
+  packagesChanged(): void {
+    if (this.#lifecycle.activeSession === null) return; // the next register lists it
+    const { manifests } = this.#context.capabilities();
+    this.#attempts.sendCatalog({ packages: manifests.map((one) => ({ ...one, status: "installed" })) });
+    this.healthChanged();
+  }
+
+  hasAttemptsOf(name: string, version: string): boolean {
+    return this.#attempts.hasAttemptsOf(name, version);
   }
 
   /** The outbox failed or recovered, or a problem came or went: a heartbeat is sent at once. */
@@ -316,8 +339,9 @@ export class SchedulerLink implements DialerEvents {
     this.#closeIfIdle();
   }
 
-  get #refusalReason(): string | null {
+  #findRefusalReason({ package_name: name, package_version: version }: DispatchPayload): string | null {
     if (this.#lifecycle.phase === "DRAINING") return "the worker is draining and takes no new work";
+    if (this.#ports.packageCommands?.isLeaving(name, version)) return `${name} ${version} is being removed from this worker`;
     return this.#heartbeats.canPersistOutcomes ? null : "the worker cannot write results to its disk and takes no new work";
   }
 

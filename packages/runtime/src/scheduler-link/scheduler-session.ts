@@ -3,11 +3,12 @@
 import {
   type AckPayload,
   type Envelope,
+  errorMessage,
   limits,
   type ResumePayload,
   type SessionAcceptPayload,
 } from "@astraflow/protocol";
-import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
+import { type DeliveryTag, dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
 import type { OutboxMessage, OutboxStream } from "../outbox/outbox.ts";
 import type { AttemptManager } from "./attempt-manager.ts";
 import { type LinkContext, logIgnoredFrame } from "./link-context.ts";
@@ -22,6 +23,8 @@ export class SchedulerSession {
   /** Signs resumes; null where the scheduler does not ask for that. */
   readonly #key: SessionKey | null;
   readonly stream: OutboxStream;
+  /** Extensions that the scheduler of this session knows. */
+  readonly features: readonly string[];
   readonly #context: LinkContext;
   readonly #attempts: AttemptManager;
   readonly #dispatcher: WorkFrameDispatcher;
@@ -40,6 +43,7 @@ export class SchedulerSession {
     this.#token = session_token;
     this.#tokenReceivedAt = context.ports.now();
     this.#key = features?.includes("proof") ? key : null;
+    this.features = features ?? [];
     this.#context = context;
     this.#attempts = attempts;
     this.#dispatcher = dispatcher;
@@ -70,14 +74,23 @@ export class SchedulerSession {
     const { seq: number, id, corr, ack } = envelope;
     const frame = { number, id, corr, isAsked: ack?.request === true, bytes };
     for (const { tag, item } of this.stream.receive(frame, envelope, this.#context.ports.now()).deliver) {
-      const problem = this.#dispatcher.handleFrame(item);
-      if (problem === null) {
-        this.stream.settle(tag);
-        continue;
-      }
-      logIgnoredFrame(this.#context, item, problem);
-      this.stream.refuse(tag, problem);
+      const handled = this.#dispatcher.handleFrame(item);
+      if (handled instanceof Promise) void this.#settleLater(handled, tag, item);
+      else this.#settle(handled, tag, item);
     }
+  }
+
+  /** Once its effect is on disk. Where the session is over by then, the scheduler sends the frame again. */
+  async #settleLater(handled: Promise<void>, tag: DeliveryTag, item: Envelope): Promise<void> {
+    const problem = await handled.then(() => null, errorMessage);
+    this.#settle(problem, tag, item);
+    this.#context.requestFlush();
+  }
+
+  #settle(problem: string | null, tag: DeliveryTag, item: Envelope): void {
+    if (problem === null) return this.stream.settle(tag);
+    logIgnoredFrame(this.#context, item, problem);
+    this.stream.refuse(tag, problem);
   }
 
   /** Sends one ack for all that came, then the messages that fit into the window. */

@@ -7,6 +7,9 @@ import {
   isRecord,
   type JsonValue,
   LruMap,
+  omitUndefined,
+  type PkgInstallPayload,
+  type PkgUninstallPayload,
   readFrame,
   readPayload,
 } from "@astraflow/protocol";
@@ -14,24 +17,31 @@ import { fillerFrameType } from "@astraflow/session";
 import type { AttemptManager } from "./attempt-manager.ts";
 import type { LinkContext } from "./link-context.ts";
 
+type PackageCommandDraft =
+  | { readonly type: "install"; readonly payload: PkgInstallPayload }
+  | { readonly type: "uninstall"; readonly payload: PkgUninstallPayload };
+
 const rememberedVendorIdsMax = 1_024;
 
 export class WorkFrameDispatcher {
   readonly #context: LinkContext;
   readonly #attempts: AttemptManager;
-  readonly #refusalReason: () => string | null;
+  readonly #refusalReason: (dispatch: DispatchPayload) => string | null;
   /** After a reset the scheduler may repeat the latest vendor frames, so their ids are remembered across sessions. */
   readonly #seenVendorIds = new LruMap<string, true>({ entriesMax: rememberedVendorIdsMax, touchOnGet: false });
 
   /** `refusalReason`: why no new work is taken just now; null: it is. */
-  constructor(context: LinkContext, attempts: AttemptManager, refusalReason: () => string | null) {
+  constructor(context: LinkContext, attempts: AttemptManager, refusalReason: (dispatch: DispatchPayload) => string | null) {
     this.#context = context;
     this.#attempts = attempts;
     this.#refusalReason = refusalReason;
   }
 
-  /** Null: understood, or answered by a frame of its own. Else the reason for a negative ack. Never fatal. */
-  handleFrame(envelope: Envelope): string | null {
+  /**
+   * Null: understood, or answered by a frame of its own. Else the reason for a negative ack, or the promise that it can be acked. Never
+   * fatal.
+   */
+  handleFrame(envelope: Envelope): string | null | Promise<void> {
     const frame = readFrame("v2", envelope);
     if (frame instanceof Fault) return this.#handleUnreadable(envelope, frame);
     switch (frame.type) {
@@ -50,17 +60,28 @@ export class WorkFrameDispatcher {
       case "ext":
         return this.#handleVendorFrame(envelope);
       case "biz.pkg.install":
+        return this.#handlePackageCommand(envelope, { type: "install", payload: frame.payload });
       case "biz.pkg.uninstall":
-        // By a frame that is sent until it is acked: a negative ack may be lost with its socket, and the next ack covers it.
-        this.#attempts.refusePackageCommand(frame.payload, `${envelope.type} is not handled by this worker`);
-        return null;
+        return this.#handlePackageCommand(envelope, { type: "uninstall", payload: frame.payload });
       default:
         return `${envelope.type} is not handled by this worker`;
     }
   }
 
+  #handlePackageCommand(envelope: Envelope, command: PackageCommandDraft): Promise<void> | null {
+    const { packageCommands } = this.#context.ports;
+    const { type, id, corr, seq } = envelope;
+    if (packageCommands === undefined) {
+      // By a frame that is sent until it is acked: a negative ack may be lost with its socket, and the next ack covers it.
+      this.#attempts.refusePackageCommand(command.payload, `${type} is not handled by this worker`);
+      return null;
+    }
+    const frame = { type, id, ...omitUndefined({ corr, seq }) };
+    return packageCommands.take({ ...command, id: command.payload.command_id ?? id, frame });
+  }
+
   #handleDispatch(dispatch: DispatchPayload): void {
-    const refusal = this.#refusalReason();
+    const refusal = this.#refusalReason(dispatch);
     if (refusal === null) this.#attempts.handleDispatch(dispatch);
     else this.#attempts.refuseDispatch(dispatch, refusal);
   }

@@ -28,6 +28,7 @@ import {
   limits,
   type NextRequestPayload,
   type OutputChunk,
+  omitUndefined,
   type PackageEventPayload,
   type PkgCatalogPayload,
   type ResourceRemovedPayload,
@@ -234,7 +235,7 @@ export function toPackageOperation({ status, details }: Pick<PackageEventPayload
   readonly op: "install" | "uninstall";
   readonly status: PackageEventPayload["status"];
 } {
-  const isRemoval = status === "removed" || (status === "failed" && details?.["op"] === "uninstall");
+  const isRemoval = status === "removed" || status === "removing" || (status === "failed" && details?.["op"] === "uninstall");
   return { op: isRemoval ? "uninstall" : "install", status };
 }
 
@@ -243,6 +244,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PackageEventPaylo
     ...event.details,
     ...(event.log_url !== undefined && { logUrl: event.log_url }),
     ...(event.command_id !== undefined && { command: event.command_id }),
+    ...omitUndefined({ stage: event.stage, progress: event.progress }),
   };
   return {
     type: "worker.package",

@@ -140,7 +140,7 @@ function sendOpening(session: Session, connection: SessionConnection, body: Join
 }
 
 /** Protocol extensions that are used with workers that announce them. */
-const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
+const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources", "pkg.install"];
 
 function buildAccept(session: Session, answer: JoinAnswer, token: IssuedSessionToken, isResumed: boolean): SessionAcceptPayload {
   const announced = supportedFeatures.filter((feature) => session.registration.features.has(feature));

@@ -354,6 +354,17 @@ describe("work on a live session", () => {
     expect(acksOf(worker).at(-1)).toMatchObject({ ack_seq: 1 });
   });
 
+  it("[D740] the stages of an install are reported to the engine with their stage and progress", async () => {
+    const { engine } = fixture;
+    const { worker } = await join();
+
+    const event = { name: "demo", version: "1.0.0", command_id: "c-1" };
+    worker.sendWorkFrame("biz.pkg.event", { ...event, status: "installing", stage: "unpack", progress: 0.5 });
+
+    const command = await engine.nextCommand("worker.package");
+    expect(command).toMatchObject({ status: "installing", details: { command: "c-1", stage: "unpack", progress: 0.5 } });
+  });
+
   it("[D18] feedback that is too large is truncated and marked", async () => {
     const { engine } = fixture;
     const { worker } = await join();

@@ -54,6 +54,7 @@ export function handlePackageReport(work: UnitOfWork, report: ReportPackageStatu
     status: report.status,
     ...(report.details === undefined ? {} : { details: report.details }),
   });
+  if (report.status === "installing" || report.status === "removing") return { of: "word", applied: true };
   const error = report.status === "failed" ? packageFailure(row, report) : undefined;
   closeCommands(work, row, (one) => isAnsweredBy(report, one), { error, details: report.details });
   return { of: "word", applied: true };
@@ -63,7 +64,7 @@ function packageFailure(row: WorkerRow, { name, version, details }: ReportPackag
   const why = details?.["reason"] ?? details?.["message"] ?? details?.["error"];
   const reason = typeof why === "string" ? why : "no reason given";
   const message = `worker ${row.name} could not carry out the command about ${name} ${version}: ${reason}`;
-  return { code: "E.PKG.INVALID", message };
+  return { code: details?.["code"] === "E.PKG.PERMISSION" ? "E.PKG.PERMISSION" : "E.PKG.INVALID", message };
 }
 
 function isAnsweredBy(report: ReportPackageStatusCommand, { id, order }: OpenCommand): boolean {

@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { PackageRepository, packageFiles } from "@astraflow/runtime/testing";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { StubScheduler } from "../test/stub-scheduler.ts";
+
+const main = fileURLToPath(new URL("./main.ts", import.meta.url));
+
+let repository: PackageRepository;
+let door: StubScheduler;
+let dataDir: string;
+const children: ChildProcess[] = [];
+beforeEach(async () => {
+  repository = await PackageRepository.open();
+  door = await StubScheduler.open();
+  dataDir = mkdtempSync(path.join(tmpdir(), "worker-"));
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+  }
+  await door.close();
+  await repository.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** Settings of a worker that trusts the repository's key. */
+function trustingSettings(): string[] {
+  const keys = path.join(dataDir, "keys.pem");
+  writeFileSync(keys, repository.signing.publicKey);
+  return ["--package-keys", keys, "--package-origins", repository.origin];
+}
+
+/** Resolves once it has registered. */
+async function startWorker(settings: readonly string[]): Promise<{ child: ChildProcess; log: () => string; features: unknown }> {
+  const registered = door.nextFrame("control.register");
+  const child = spawn(process.execPath, [main, "--url", door.url, "--name", "box", "--data-dir", dataDir, ...settings], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env["PATH"] ?? "", ASTRA_WORKER_AUTH_TOKEN: "secret-token" },
+  });
+  children.push(child);
+  let log = "";
+  const append = (bytes: Buffer) => void (log += bytes.toString());
+  child.stdout.on("data", append);
+  child.stderr.on("data", append);
+  const { payload } = await registered;
+  return { child, log: () => log, features: (payload["capabilities"] as { features: unknown }).features };
+}
+
+/** The first event that ends a command. */
+async function nextOutcome(command: string): Promise<Readonly<Record<string, unknown>>> {
+  const find = () =>
+    door.receivedFrames.find(
+      ({ type, payload }) => type === "biz.pkg.event" && payload["command_id"] === command && !("stage" in payload),
+    );
+  await vi.waitUntil(() => find() !== undefined, { timeout: 60_000, interval: 20 });
+  return find()?.payload ?? {};
+}
+
+const installed = () => path.join(dataDir, "packages/acme.tools");
+const acme = { package_name: "acme.tools" };
+
+describe("a worker that installs packages", () => {
+  it("[W757] a package is installed at the scheduler's command, announced with its manifest, run without a restart beside another version, and removed", async () => {
+    const { features, log } = await startWorker(trustingSettings());
+    door.sendPackageCommand("biz.pkg.install", { ...repository.publish(packageFiles("1.0.0")), command_id: "c-1" });
+    const first = await nextOutcome("c-1");
+    door.sendPackageCommand("biz.pkg.install", { ...repository.publish(packageFiles("1.1.0")), command_id: "c-2" });
+    await nextOutcome("c-2");
+
+    const results = [door.nextFrame("biz.exec.result"), door.nextFrame("biz.exec.result")];
+    door.dispatch("t1", "acme.greet", {}, { ...acme, package_version: "1.0.0" });
+    door.dispatch("t2", "acme.greet", {}, { ...acme, package_version: "1.1.0" });
+    const versions = (await Promise.all(results)).map(({ payload }) => [
+      payload["task_id"],
+      (payload["result"] as { version?: string }).version,
+    ]);
+    door.sendPackageCommand("biz.pkg.uninstall", { name: "acme.tools", version: "1.0.0", command_id: "c-3" });
+    const removed = await nextOutcome("c-3");
+
+    expect(features).toContain("pkg.install");
+    expect(first).toMatchObject({ status: "installed", details: { signedBy: "Ann" } });
+    const stages = door.receivedFrames.flatMap(({ payload }) =>
+      payload["command_id"] === "c-1" && "stage" in payload ? [payload["stage"]] : [],
+    );
+    expect([...new Set(stages)]).toEqual(["download", "verify", "unpack", "dependencies", "resources", "hooks", "publish"]);
+    expect(new Map(versions as [string, string][])).toEqual(
+      new Map([
+        ["t1", "1.0.0"],
+        ["t2", "1.1.0"],
+      ]),
+    );
+    expect(removed).toMatchObject({ status: "removed", version: "1.0.0" });
+    expect(readdirSync(installed())).toEqual(["1.1.0"]);
+    const catalogs = door.receivedFrames.filter(({ type }) => type === "biz.pkg.catalog");
+    expect(catalogs.at(-1)?.payload["packages"]).toMatchObject([
+      { name: "acme.tools", version: "1.1.0", manifest: { description: "Tools of Acme" } },
+    ]);
+    const line =
+      log()
+        .split("\n")
+        .find((text) => text.includes("install of acme.tools 1.0.0 is done")) ?? "{}";
+    expect(JSON.parse(line)).toMatchObject({
+      level: 30,
+      tenant: "default",
+      "sender.id": expect.any(String),
+      type: "biz.pkg.install",
+      id: expect.any(String),
+      seq: 0,
+    });
+    expect(log()).not.toContain("secret-token");
+  }, 120_000);
+
+  it("[W757] a worker that is killed in the middle of an install goes on with it after its restart and reports the end", async () => {
+    const request = repository.publish(packageFiles("1.0.0"));
+    const archive = repository.files.get("/acme.tools-1.0.0.cwx");
+    const asked = Promise.withResolvers<void>();
+    repository.files.set("/acme.tools-1.0.0.cwx", (_, response) => {
+      response.writeHead(200).write("PK");
+      asked.resolve();
+    });
+    const { child } = await startWorker(trustingSettings());
+    door.sendPackageCommand("biz.pkg.install", { ...request, command_id: "c-1" });
+    await asked.promise;
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+    const leftovers = existsSync(path.join(dataDir, "packages/.staging"));
+    repository.files.set("/acme.tools-1.0.0.cwx", archive as Uint8Array);
+
+    await startWorker(trustingSettings());
+
+    expect(await nextOutcome("c-1")).toMatchObject({ status: "installed" });
+    expect(leftovers).toBe(true);
+    expect(readdirSync(installed())).toEqual(["1.0.0"]);
+    expect(readdirSync(path.join(dataDir, "packages/.staging"))).toEqual([]);
+  }, 120_000);
+
+  it("[W757] a worker that trusts no key does not announce it, whatever it was told to announce, and refuses the command", async () => {
+    const { features } = await startWorker(["--feature-flags", "pkg.install,gpu"]);
+    door.sendPackageCommand("biz.pkg.install", { ...repository.publish(packageFiles("1.0.0")), command_id: "c-1" });
+
+    expect(features).toContain("gpu");
+    expect(features).not.toContain("pkg.install");
+    expect(await nextOutcome("c-1")).toMatchObject({
+      status: "failed",
+      details: { reason: expect.stringContaining("not handled by this worker") },
+    });
+  }, 120_000);
+});
