@@ -278,6 +278,13 @@ describe("config of the worker", () => {
     ]);
   });
 
+  it("[W931] the word scheduler stands for the keys that the scheduler lists, and no file of that name is read", () => {
+    const argv = ["--package-keys", "scheduler"];
+    const { packageInstalls } = configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" }, argv });
+
+    expect([packageInstalls.trustsRepository, packageInstalls.trustedKeys]).toEqual([true, []]);
+  });
+
   it("[W758] what may be installed is read from its settings, and by default nothing is", () => {
     const { publicKey } = createSigningKey();
     const argv = [
