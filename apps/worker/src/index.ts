@@ -8,6 +8,7 @@ import { loadOrCreateInstanceId } from "./identity/instance-id.ts";
 import { readWorkerConfig } from "./settings/config.ts";
 import { listedSettings, renderHelp } from "./settings/setting-table.ts";
 import { ShutdownSignals } from "./signals.ts";
+import { TaskLog } from "./task-log.ts";
 import { WorkerApp } from "./worker-app.ts";
 
 /** The command of the `astra` program; `run` answers with the exit code, and the process should end then. */
@@ -41,15 +42,29 @@ async function runWorker(argv: readonly string[], env: Readonly<Record<string, s
   if (instance instanceof Fault) return reportProblems([instance.message], "astra worker --data-dir DIR");
   const worker = config.instanceId ?? instance;
 
+  const destination = pino.destination({ dest: 2, sync: true });
   const log = pino(
     { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, sender: { id: worker }, pid: process.pid } },
-    pino.destination({ dest: 2, sync: true }),
+    // The lines of tasks that ended before come first.
+    { write: (text: string) => (taskLog.flush(), destination.write(text)) },
   );
+  const taskLog = new TaskLog({
+    tenant: config.tenant,
+    worker,
+    pid: process.pid,
+    wallClock: Date.now,
+    after(ms, call) {
+      const timer = setTimeout(call, ms);
+      return () => clearTimeout(timer);
+    },
+    write: (text) => destination.write(text),
+  });
   for (const warning of warnings) log.warn({ event: "config" }, warning);
   const signals = new ShutdownSignals();
   try {
-    return await new WorkerApp({ config, instance: worker, log, signals }).run();
+    return await new WorkerApp({ config, instance: worker, log, taskLog, signals }).run();
   } finally {
+    taskLog.flush();
     signals.close();
   }
 }

@@ -177,6 +177,49 @@ describe("the worker program", () => {
     expect(stderr).toContain("ASTRA_WORKER_TRANSPORT must be one of websocket");
   });
 
+  it.each([
+    ["process", "info", 2],
+    ["thread", "info", 2],
+    ["thread", "warn", 0],
+  ])(
+    "[W910] a worker with --node-host %s and --log-level %s logs %i lines about two tasks, with the fields of their frames",
+    async (host, level, count) => {
+      const door = await scheduler();
+      const started = start([...usual(door.url), "--node-host", host, "--log-level", level]);
+      await started.line();
+      for (const [task, type, parameters, frame] of [
+        ["t1", "demo.text", { text: "a" }, "biz.exec.result"],
+        ["t2", "demo.fail", { message: "no" }, "biz.exec.error"],
+      ] as const) {
+        const ended = door.nextFrame(frame);
+        door.dispatch(task, type, parameters);
+        await ended;
+      }
+      started.child.kill("SIGTERM");
+      const { stderr } = await started.ended();
+
+      const lines = stderr
+        .split("\n")
+        .filter((line) => line.startsWith("{"))
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      const logged = lines.filter(({ event }) => event === "task");
+      expect(logged).toHaveLength(count);
+      const common = {
+        level: 30,
+        tenant: "default",
+        "sender.id": expect.any(String),
+        type: "biz.exec.dispatch",
+        id: expect.any(String),
+      };
+      const [first, second] = logged;
+      if (count === 0) return;
+      expect(first).toMatchObject({ ...common, corr: "t1", code: "OK", seq: expect.any(Number), msg: "task succeeded" });
+      expect(second).toMatchObject({ ...common, corr: "t2", code: expect.stringMatching(/^E\./), msg: "task failed" });
+      expect(second?.["seq"]).toBe(Number(first?.["seq"]) + 1);
+      expect(lines.findIndex(({ event }) => event === "signal")).toBeGreaterThan(lines.indexOf(second ?? {}));
+    },
+  );
+
   it("[W63] the worker ends after its grace period and returns the task it could not finish", async () => {
     const door = await scheduler();
     const started = start([...usual(door.url), "--grace", "1"]);

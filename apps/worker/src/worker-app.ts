@@ -29,6 +29,7 @@ import { CgroupReader } from "./status/cgroup.ts";
 import { WorkerMetrics } from "./status/metrics.ts";
 import { openStatusServer, type StatusServer } from "./status/status-server.ts";
 import { WorkerHealthReader } from "./status/worker-health.ts";
+import type { TaskLog } from "./task-log.ts";
 
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
 const exitDelayMs = 500;
@@ -37,6 +38,7 @@ export interface WorkerAppOptions {
   readonly config: WorkerConfig;
   readonly instance: string;
   readonly log: Logger;
+  readonly taskLog: TaskLog;
   readonly signals: ShutdownSignals;
 }
 
@@ -102,7 +104,8 @@ export class WorkerApp {
 
   /** Resolves once the packages are loaded; rejects where that ended their thread. */
   async #createWorker(): Promise<SessionWorker> {
-    const { config, instance } = this.#options;
+    const { config, instance, log: logger, taskLog } = this.#options;
+    const isLogged = logger.isLevelEnabled("info");
     const { environment, ...shared } = buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token });
     const log = (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event);
     const packageManager = createPackageInstalls({
@@ -117,7 +120,10 @@ export class WorkerApp {
       ...(packageManager !== undefined && { packageManager }),
       readHealth: (thresholds) => this.#health.read(thresholds),
       incrementCounter: (counter) => this.#metrics.increment(counter),
-      attemptEnded: (nodeType, durationMs) => this.#metrics.observeDuration(nodeType, durationMs),
+      attemptEnded: (attempt, outcome, durationMs) => {
+        this.#metrics.observeDuration(attempt.dispatch.node_type, durationMs);
+        if (isLogged) taskLog.add(attempt, outcome, durationMs);
+      },
       log,
     };
     const { packagesDir, heapMbMax } = config;

@@ -14,6 +14,8 @@ export {
   type SetupContext,
 } from "./handlers/handler.ts";
 // For programs that run a worker.
+export type { LocalAttempt } from "./attempts/attempt.ts";
+export { type AttemptOutcome, summarizeOutcome } from "./attempts/outcome.ts";
 export { outputBytesMaxDefault } from "./handlers/handler-host.ts";
 export { captureOutput } from "./handlers/handler-output.ts";
 export { NextError } from "./handlers/middleware-call.ts";

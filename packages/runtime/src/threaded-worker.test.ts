@@ -54,7 +54,7 @@ async function open() {
     packagesDir,
     workRoot: packagesDir,
     environment: realEnvironment,
-    attemptEnded: (nodeType) => durations.push(nodeType),
+    attemptEnded: ({ dispatch }) => durations.push(dispatch.node_type),
     log: (event) => notes.push(event),
   });
   endings.push(async () => {

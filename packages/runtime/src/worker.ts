@@ -68,7 +68,7 @@ export interface SharedWorkerOptions {
   readonly readHealth?: (thresholds: DrainThresholds) => WorkerHealth;
   readonly incrementCounter?: (name: LinkCounter) => void;
   /** The outcome of an attempt is known, and how long after its handler was called. */
-  readonly attemptEnded?: (nodeType: string, durationMs: number) => void;
+  readonly attemptEnded?: NonNullable<LinkPorts["attemptEnded"]>;
   /** Log events of the link, and problems of runner and outbox. Must not throw. */
   readonly log: (event: LinkLogEvent | WorkerLogEvent) => void;
 }

@@ -3,7 +3,7 @@
 // The table only decides; attempt-manager.ts calls handlers and reports to the scheduler.
 
 import { type DispatchPayload, FifoQueue, type HeldTaskRef } from "@astraflow/protocol";
-import { createAttempt, type LocalAttempt } from "./attempt.ts";
+import { createAttempt, type DispatchFrame, type LocalAttempt } from "./attempt.ts";
 
 export interface AttemptTableSettings {
   readonly slotsMax: number;
@@ -65,7 +65,7 @@ export class AttemptTable {
     return attempt !== undefined && (fence === undefined || attempt.fence === fence) ? attempt : undefined;
   }
 
-  admitDispatch(dispatch: DispatchPayload, now: number): DispatchDecision {
+  admitDispatch(dispatch: DispatchPayload, now: number, frame: DispatchFrame | null = null): DispatchDecision {
     const current = this.#byTask.get(dispatch.task_id);
     const known = this.#fenceCache.get(dispatch.task_id);
     // A scheduler without fences can only mean: the attempt you have, or else a new one.
@@ -81,7 +81,7 @@ export class AttemptTable {
     if (this.#waitingForSlot.size >= this.#settings.slotsMax) return { verdict: "full", fence };
 
     const superseded = current === undefined ? undefined : this.discardAttempt(current);
-    const attempt = createAttempt(dispatch, fence, now + this.#settings.slotWaitMs, now);
+    const attempt = createAttempt(dispatch, fence, now + this.#settings.slotWaitMs, now, frame);
     this.#byTask.set(attempt.task, attempt);
     this.#fenceCache.set(attempt.task, attempt.fence);
     if (this.#tryOccupySlot(attempt)) return { verdict: "start", attempt, superseded };

@@ -2,12 +2,21 @@
 
 import type { DispatchPayload } from "@astraflow/protocol";
 
+/** The frame that brought an attempt, as log lines name it. */
+export interface DispatchFrame {
+  readonly type: string;
+  readonly id: string;
+  readonly seq?: number | undefined;
+}
+
 export interface LocalAttempt {
   readonly run: string;
   readonly task: string;
   readonly fence: number;
   readonly concurrencyKey: string | null;
   readonly dispatch: DispatchPayload;
+  /** Null where it did not come from a session of this process. */
+  readonly frame: DispatchFrame | null;
   readonly stopSignal: StopSignal;
   /** waiting: taken, no slot yet. running: its handler was called. finished: its outcome waits for the scheduler's ack. dropped: its outcome is not wanted. */
   phase: "waiting" | "running" | "finished" | "dropped";
@@ -21,13 +30,20 @@ export interface LocalAttempt {
   startedAt: number;
 }
 
-export function createAttempt(dispatch: DispatchPayload, fence: number, waitEndsAt: number, takenAt = 0): LocalAttempt {
+export function createAttempt(
+  dispatch: DispatchPayload,
+  fence: number,
+  waitEndsAt: number,
+  takenAt = 0,
+  frame: DispatchFrame | null = null,
+): LocalAttempt {
   return {
     run: dispatch.run_id,
     task: dispatch.task_id,
     fence,
     concurrencyKey: dispatch.concurrency_key ?? null,
     dispatch,
+    frame,
     stopSignal: new StopSignal(),
     phase: "waiting",
     isOccupyingSlot: false,

@@ -1,6 +1,13 @@
 import { Fault, fault, limits, readPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type AttemptOutcome, encodeOutcome, errorOutcome, readReturnedOutcome, readThrownOutcome } from "./outcome.ts";
+import {
+  type AttemptOutcome,
+  encodeOutcome,
+  errorOutcome,
+  readReturnedOutcome,
+  readThrownOutcome,
+  summarizeOutcome,
+} from "./outcome.ts";
 
 const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
 
@@ -10,6 +17,21 @@ const statusOf = (status: unknown) => {
 };
 
 describe("what a handler returns", () => {
+  it("[W910] status and code of an outcome are the same whether it is still a value or was written as text", () => {
+    const outcomes: [AttemptOutcome, string, string][] = [
+      [readReturnedOutcome({ outputs: { status: "no", code: "E.NO", error: { code: "E.NO" } } }, 1), "succeeded", "OK"],
+      [readReturnedOutcome({ status: "skipped" }, 1), "skipped", "OK"],
+      [readReturnedOutcome({ status: "failed", error: { code: "E.MINE", message: "m" } }, 1), "failed", "E.MINE"],
+      [errorOutcome('"code":"E.NO"', "worker.runner", "E.TIMEOUT"), "failed", "E.TIMEOUT"],
+    ];
+
+    for (const [outcome, status, code] of outcomes) {
+      expect(summarizeOutcome(outcome)).toEqual({ status, code });
+      const strange = { ...about, task: '"status":"FAILED","code":"E.NO"' };
+      expect(summarizeOutcome({ type: "written", ...encodeOutcome(strange, outcome) })).toEqual({ status, code });
+    }
+  });
+
   it("[W30] the statuses that handlers in the field return are read case-insensitively, and any other status counts as a failure", () => {
     expect([undefined, "success", "Succeed", "SUCCEEDED", "allowed", "blocked", "ok", "done"].map(statusOf)).toEqual(
       Array(8).fill("SUCCEEDED"),

@@ -149,6 +149,28 @@ export function encodeOutcome(
   }
 }
 
+/** How an attempt ended, for people: the status in small letters, and its code, which is OK where nothing went wrong. */
+export function summarizeOutcome(outcome: AttemptOutcome): { readonly status: string; readonly code: string } {
+  if (outcome.type === "error") return { status: "failed", code: outcome.code };
+  const written = outcome.type === "written" ? outcome : null;
+  if (written?.frameType === "biz.exec.error") return { status: "failed", code: wordAfter(written.payload, codeKey) };
+  const word = outcome.type === "result" ? outcome.status : wordAfter(outcome.payload, statusKey);
+  const status = word.toLowerCase();
+  if (word !== "FAILED") return { status, code: "OK" };
+  const code = outcome.type === "result" ? outcome.error?.code : wordAfter(outcome.payload, errorKey, true);
+  return { status, code: code || "E.RUNNER.FAILURE" };
+}
+
+const statusKey = '"status":"';
+const codeKey = '"code":"';
+const errorKey = '"error":{"code":"';
+
+/** What is written behind a key that stands near the beginning of the text, or near its end. */
+function wordAfter(text: string, key: string, isLast = false): string {
+  const at = isLast ? text.lastIndexOf(key) : text.indexOf(key);
+  return at < 0 ? "" : text.slice(at + key.length, text.indexOf('"', at + key.length));
+}
+
 /** Names and numbers are written before it; none of them can contain it. */
 const resultKey = '"result":';
 

@@ -15,7 +15,7 @@ import type {
   ResetPayload,
 } from "@astraflow/protocol";
 import type { SentFrame } from "@astraflow/session";
-import { type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
+import { type DispatchFrame, type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
 import { AttemptTable } from "../attempts/attempt-table.ts";
 import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
 import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
@@ -111,8 +111,8 @@ export class AttemptManager {
 
   // ---- frames of the scheduler
 
-  handleDispatch(dispatch: DispatchPayload): void {
-    const decision = this.#attempts.admitDispatch(dispatch, this.#context.ports.now());
+  handleDispatch(dispatch: DispatchPayload, frame: DispatchFrame): void {
+    const decision = this.#attempts.admitDispatch(dispatch, this.#context.ports.now(), frame);
     switch (decision.verdict) {
       case "start":
       case "wait":

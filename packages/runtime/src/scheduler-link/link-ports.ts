@@ -3,6 +3,7 @@
 import type { RegisterPayload } from "@astraflow/protocol";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt } from "../attempts/attempt.ts";
+import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { TakenPackageCommand } from "../packages/install-journal.ts";
 import type { ResourceReport } from "../resources/resource.ts";
@@ -30,7 +31,7 @@ export interface LinkPorts
   readonly packageCommands?: PackageCommandPorts;
   incrementCounter(name: LinkCounter): void;
   /** The outcome of an attempt is known, and how long after its handler was called. */
-  attemptEnded?(nodeType: string, durationMs: number): void;
+  attemptEnded?(attempt: LocalAttempt, outcome: AttemptOutcome, durationMs: number): void;
   reportProblem(problem: { readonly message: string; readonly cause: unknown }): void;
   log(event: LinkLogEvent): void;
 }

@@ -148,7 +148,7 @@ export class SchedulerLink implements DialerEvents {
   // ---- the runner of the handlers, whose listener the link is
 
   attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void {
-    this.#ports.attemptEnded?.(attempt.dispatch.node_type, this.#ports.now() - attempt.startedAt);
+    this.#ports.attemptEnded?.(attempt, outcome, this.#ports.now() - attempt.startedAt);
     this.#selfFenceIfDue();
     this.#attempts.handleOutcome(attempt, outcome);
   }

@@ -14,6 +14,7 @@ import {
   readPayload,
 } from "@astraflow/protocol";
 import { fillerFrameType } from "@astraflow/session";
+import type { DispatchFrame } from "../attempts/attempt.ts";
 import type { AttemptManager } from "./attempt-manager.ts";
 import type { LinkContext } from "./link-context.ts";
 
@@ -46,10 +47,10 @@ export class WorkFrameDispatcher {
     if (frame instanceof Fault) return this.#handleUnreadable(envelope, frame);
     switch (frame.type) {
       case "biz.exec.dispatch":
-        this.#handleDispatch(frame.payload);
+        this.#handleDispatch(frame.payload, nameFrame(envelope));
         return null;
       case "biz.exec.dispatch.batch":
-        for (const item of frame.payload.items) this.#handleDispatch(item);
+        this.#handleBatch(frame.payload.items, nameFrame(envelope));
         return null;
       case "biz.exec.cancel":
         this.#attempts.handleCancel(frame.payload);
@@ -80,9 +81,13 @@ export class WorkFrameDispatcher {
     return packageCommands.take({ ...command, id: command.payload.command_id ?? id, frame });
   }
 
-  #handleDispatch(dispatch: DispatchPayload): void {
+  #handleBatch(items: readonly DispatchPayload[], frame: DispatchFrame): void {
+    for (const item of items) this.#handleDispatch(item, frame);
+  }
+
+  #handleDispatch(dispatch: DispatchPayload, frame: DispatchFrame): void {
     const refusal = this.#refusalReason(dispatch);
-    if (refusal === null) this.#attempts.handleDispatch(dispatch);
+    if (refusal === null) this.#attempts.handleDispatch(dispatch, frame);
     else this.#attempts.refuseDispatch(dispatch, refusal);
   }
 
@@ -98,18 +103,22 @@ export class WorkFrameDispatcher {
   /** A dispatch that names its task is refused by a result; in a batch one bad item must not take the others with it. */
   #handleUnreadable(envelope: Envelope, problem: Fault): string | null {
     const { items } = envelope.payload;
-    if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items)) return this.#handleBatchItems(items);
+    if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items))
+      return this.#handleBatchItems(items, nameFrame(envelope));
     const isRefused = envelope.type === "biz.exec.dispatch" && this.#attempts.refuseUnreadableDispatch(envelope.payload, problem);
     return isRefused ? null : problem.message;
   }
 
-  #handleBatchItems(items: readonly JsonValue[]): string | null {
+  #handleBatchItems(items: readonly JsonValue[], frame: DispatchFrame): string | null {
     let unreported: string | null = null;
     for (const item of items) {
       const dispatch = readPayload("v2", "biz.exec.dispatch", item);
-      if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch);
+      if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch, frame);
       else if (!this.#attempts.refuseUnreadableDispatch(isRecord(item) ? item : {}, dispatch)) unreported = dispatch.message;
     }
     return unreported;
   }
 }
+
+/** Not the frame itself, which would be kept with all its payload for as long as one of its attempts. */
+const nameFrame = ({ type, id, seq }: Envelope): DispatchFrame => ({ type, id, seq });
