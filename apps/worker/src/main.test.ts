@@ -110,10 +110,11 @@ async function scheduler(): Promise<StubScheduler> {
 const usual = (url: string) => ["--url", url, "--name", "box", "--packages-dir", packagesDir];
 
 describe("the worker program", () => {
-  it("[W204] the ready line of a worker that has no package it can run says so and names the first reason", async () => {
+  it("[W204] [W831] the ready line of a worker that has no package it can run says so and names the first reason, and how to find a syntax error", async () => {
     const door = await scheduler();
     const empty = makeRoot();
     const broken = makePackage("throw new Error('at import')");
+    const misspelt = makePackage("export const a = 1;\nlet b = ;");
     const lineOf = async (dir: string) => {
       const started = start(["--url", door.url, "--name", "box", "--packages-dir", dir]);
       const line = JSON.parse(await started.line()) as { warning?: string };
@@ -126,6 +127,7 @@ describe("the worker program", () => {
     expect(await lineOf(broken)).toContain(
       `no package in ${broken} can be loaded, so this worker gets no work: demo: entrypoint`,
     );
+    expect(await lineOf(misspelt)).toMatch(/Unexpected token ';'; node --check \S+\.mjs shows the line$/);
   });
 
   it("[W63] the worker prints one line of JSON when ready, logs JSON to stderr, drains on SIGTERM and ends with exit code 0", async () => {

@@ -23,6 +23,7 @@ import type { Logger } from "pino";
 import { adviseOnConnectionFailure } from "./connection-advice.ts";
 import { readTlsFiles, TokenFile } from "./identity/credential-files.ts";
 import { createPackageInstalls } from "./package-installs.ts";
+import { countPackages, describeMissingPackages, findManifestWarnings } from "./package-report.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
 import { CgroupReader } from "./status/cgroup.ts";
@@ -96,9 +97,11 @@ export class WorkerApp {
       this.#failWith(exitCodes.failed, { code: "E.PKG.INVALID", message: errorMessage(problem), suggestion });
     }
     if (this.#worker === undefined) return undefined;
-    const { packages, problems } = this.#worker.runner.loadedPackages;
-    for (const { dir, code, message } of problems) log.error({ event: "package", dir, code }, message);
-    log.info({ event: "packages", packages: packages.map(({ name, version }) => `${name} ${version}`) }, "packages are loaded");
+    const { loadedPackages } = this.#worker.runner;
+    const names = loadedPackages.packages.map(({ name, version }) => `${name} ${version}`);
+    for (const { dir, code, message } of loadedPackages.problems) log.error({ event: "package", dir, code }, message);
+    for (const { dir, message } of findManifestWarnings(loadedPackages)) log.warn({ event: "package", dir }, message);
+    log.info({ event: "packages", packages: names }, countPackages(loadedPackages));
     return this.#worker;
   }
 
@@ -177,7 +180,8 @@ export class WorkerApp {
     if (event.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;
       const metrics = this.#statusServer === undefined ? {} : { metrics: this.#statusServer.url };
-      const warning = this.#describeMissingPackages();
+      const loadedPackages = this.#worker?.runner.loadedPackages ?? { packages: [], problems: [] };
+      const warning = describeMissingPackages(loadedPackages, config.packagesDir);
       const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics, ...warning };
       process.stdout.write(`${JSON.stringify(ready)}\n`);
     }
@@ -189,18 +193,6 @@ export class WorkerApp {
       // Not from inside the link's own move.
       queueMicrotask(() => this.#worker?.stop());
     }
-  }
-
-  /** A worker without packages gets no work: its operator should not have to find that out from a run that waits. */
-  #describeMissingPackages(): { readonly warning?: string } {
-    const { packages, problems } = this.#worker?.runner.loadedPackages ?? { packages: [], problems: [] };
-    if (packages.length > 0) return {};
-    const { packagesDir } = this.#options.config;
-    const [first] = problems;
-    if (first === undefined) return { warning: `no package was found in ${packagesDir}: this worker gets no work` };
-    const reason = `${path.relative(packagesDir, first.dir)}: ${first.message}`;
-    const more = problems.length > 1 ? `; ${problems.length - 1} more problems are in the log` : "";
-    return { warning: `no package in ${packagesDir} can be loaded, so this worker gets no work: ${reason}${more}` };
   }
 
   #failWith(code: ExitCode, summary: FaultSummary): void {

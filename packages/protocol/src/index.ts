@@ -2,7 +2,14 @@
 
 export { FifoQueue } from "./collections/fifo-queue.ts";
 export { LruMap, type LruMapOptions } from "./collections/lru-map.ts";
-export { findManifestFaults, type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./definitions/manifest.ts";
+export {
+  findManifestFaults,
+  findUnknownManifestFields,
+  type Manifest,
+  type ManifestNode,
+  ManifestSchema,
+  readManifest,
+} from "./definitions/manifest.ts";
 export { type PackageSignature, packageSignatureFormat, readPackageSignature } from "./definitions/package-signature.ts";
 export {
   type NodePort,

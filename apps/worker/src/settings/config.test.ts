@@ -125,8 +125,10 @@ describe("config of the worker", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
 
     expect(configOf({ env, argv: ["--url", "ws://127.0.0.1/ws, wss://b/ws"] }).urls).toEqual(["ws://127.0.0.1/ws", "wss://b/ws"]);
-    for (const url of ["ws://a/ws,", "ws://a/ws,http://b", ","]) {
-      expect(problemsOf({ env, argv: ["--url", url] })).toEqual(["--url must be an address that begins with ws:// or wss://"]);
+    for (const url of ["ws://a/ws,", "ws://a/ws,ftp://b", ","]) {
+      expect(problemsOf({ env, argv: ["--url", url] })).toEqual([
+        "--url must be an address that begins with ws://, wss://, http:// or https://",
+      ]);
     }
   });
 
@@ -139,13 +141,13 @@ describe("config of the worker", () => {
   it("[W61] the worker's config reports all problems at once, each with its source and the allowed values", () => {
     expect(
       problemsOf({
-        argv: ["--max-parallel", "0", "--url", "http://x", "--log-level=loud", "--grace"],
+        argv: ["--max-parallel", "0", "--url", "ftp://x", "--log-level=loud", "--grace"],
         env: { ASTRA_WORKER_TAGS: "[]", ASTRA_WORKER_RECONNECT_JITTER: "2", ASTRA_WORKER_CONFIG_FILE: "nowhere.json" },
       }),
     ).toEqual([
       "--grace needs a value",
       "the config file nowhere.json cannot be read: no such file",
-      "--url must be an address that begins with ws:// or wss://",
+      "--url must be an address that begins with ws://, wss://, http:// or https://",
       "--max-parallel must be a whole number from 1 to 2048",
       "ASTRA_WORKER_TAGS must be a JSON object whose values are texts",
       "ASTRA_WORKER_RECONNECT_JITTER must be a number from 0 to 1",
@@ -198,6 +200,14 @@ describe("config of the worker", () => {
       expect(problems[0]).not.toContain("hunter2");
     }
     expect(problemsOf({ argv: ["--token", "@none"] })).toEqual(["--token cannot be read: no such file"]);
+  });
+
+  it("[W833] the worker's config takes the address of a scheduler's pages for that of its sessions", () => {
+    const urlsOf = (url: string) => configOf({ argv: ["--token", "dev-token", "--url", url] }).urls;
+
+    expect(urlsOf("http://127.0.0.1:36663")).toEqual(["ws://127.0.0.1:36663/ws/worker"]);
+    expect(urlsOf("https://scheduler.example/")).toEqual(["wss://scheduler.example/ws/worker"]);
+    expect(urlsOf("http://127.0.0.1:1/proxy/ws/worker")).toEqual(["ws://127.0.0.1:1/proxy/ws/worker"]);
   });
 
   it("[W61] the worker's config refuses a given packages directory that does not exist; the default one may be missing", () => {

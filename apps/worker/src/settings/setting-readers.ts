@@ -52,11 +52,21 @@ export function readBoolean(given: unknown): boolean | SettingProblem {
 export function readUrls(given: unknown): readonly string[] | SettingProblem {
   const texts: unknown = typeof given === "string" ? given.split(",").map((text) => text.trim()) : given;
   if (!Array.isArray(texts) || texts.length === 0) return new SettingProblem(urlProblem);
-  const problem = texts.map(findUrlProblem).find((one) => one !== null);
-  return problem === undefined ? texts : new SettingProblem(problem);
+  const urls: unknown[] = texts.map(toSessionUrl);
+  const problem = urls.map(findUrlProblem).find((one) => one !== null);
+  return problem === undefined ? (urls as string[]) : new SettingProblem(problem);
 }
 
-const urlProblem = "must be an address that begins with ws:// or wss://";
+const urlProblem = "must be an address that begins with ws://, wss://, http:// or https://";
+
+/** The address that a scheduler prints when it is ready is one for browsers; its sessions are at a path of their own. */
+function toSessionUrl(text: unknown): unknown {
+  const url = typeof text === "string" ? URL.parse(text) : null;
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) return text;
+  url.protocol = url.protocol === "http:" ? "ws:" : "wss:";
+  if (url.pathname === "/") url.pathname = "/ws/worker";
+  return url.href;
+}
 
 function findUrlProblem(text: unknown): string | null {
   const url = typeof text === "string" ? URL.parse(text) : null;

@@ -5,6 +5,8 @@ import { Fault, fault } from "../faults/fault.ts";
 import type { JsonObject } from "../json/json-value.ts";
 import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
+import type { SchemaNode } from "../schema/schema-violations.ts";
+import { findUnknownFields, type UnknownField } from "../schema/unknown-fields.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses, schemaModes } from "./node-ui.ts";
 
 const packagePath = (description: string) =>
@@ -142,6 +144,13 @@ export function readManifest(value: unknown): Manifest | Fault {
     resources: authored.resources ?? [],
     hooks: { install: authored.hooks?.install ?? [], uninstall: authored.hooks?.uninstall ?? [] },
   };
+}
+
+/** Fields of a manifest that nothing reads, up to `max`. */
+export function findUnknownManifestFields(value: unknown, max: number): UnknownField[] {
+  const found: UnknownField[] = [];
+  for (const field of findUnknownFields(ManifestSchema as unknown as SchemaNode, value)) if (found.push(field) >= max) break;
+  return found;
 }
 
 const manifestFault = (at: string, expected: string) => fault("E.MANIFEST.INVALID", `${at} ${expected}`, { path: at, expected });

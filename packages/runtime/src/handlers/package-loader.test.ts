@@ -143,6 +143,18 @@ describe("packages on disk", () => {
     ]);
   });
 
+  it("[W831] the package loader names the manifest that repeats the version of another", async () => {
+    const root = makeRoot();
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
+    await put(root, "tiny/1.1.0", { "manifest.json": manifest(), "main.mjs": code });
+
+    const { problems } = await loadPackages(root);
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      `${root}/tiny/1.1.0/manifest.json says tiny version 1.0.0, which is already loaded from ${root}/tiny/1.0.0; change "version"`,
+    ]);
+  });
+
   it("[W204] the package loader reports all problems of a manifest at once, each with its path and an example", async () => {
     const root = makeRoot();
     await put(root, "a/1", { "manifest.json": manifest({ name: "NOT OK", version: 1, adapters: [] }) });
