@@ -1,7 +1,7 @@
 // What every command gets besides its arguments and flags, and how items and lists are printed, so that all of them look alike.
 
 import { type ExitCode, exitCodes } from "../output/cli-failure.ts";
-import { type CellKind, fitTableToWidth, formatTable } from "../output/table.ts";
+import { type ColumnLayout, chooseColumns, fitTableToWidth, formatTable, pickColumns } from "../output/table.ts";
 import { type Colors, stripControlCharacters, type Terminal } from "../output/terminal.ts";
 import type { Client } from "./api-client.ts";
 import type { ConfirmAction } from "./confirmation.ts";
@@ -28,12 +28,9 @@ export type TextInput<Required extends string, Optional extends string = never> 
 /** Flags without values, by name. */
 export type Switches<Name extends string> = Readonly<Partial<Record<Name, boolean>>>;
 
-export interface TableColumn<T> {
+export interface TableColumn<T> extends ColumnLayout {
   readonly header: string;
   readonly value: (item: T) => string;
-  readonly isWide?: true;
-  /** How the column is shortened on a narrow screen; see fitTableToWidth. */
-  readonly kind?: CellKind;
   readonly color?: (item: T) => keyof Colors | null;
 }
 
@@ -54,18 +51,28 @@ export function printList<T>(
   if (json) terminal.print(JSON.stringify(page));
   else if (items.length === 0) terminal.info(emptyMessage);
   else if (output === "id") for (const item of items) terminal.print(stripControlCharacters(id(item)));
-  else {
-    const shown = columns.filter((column) => output === "wide" || column.isWide !== true);
-    const rows = [
-      shown.map(({ header }) => header),
-      ...items.map((item) => shown.map(({ value }) => stripControlCharacters(value(item)) || "-")),
-    ];
-    // A wide table is printed in full, however narrow the screen is.
-    const fitted = output === "wide" ? rows : fitTableToWidth(rows, shown, terminal.stdoutColumns);
-    const painted = fitted.map((row, at) => (at === 0 ? row : colorRow(row, items[at - 1] as T, shown, terminal.colors)));
-    for (const line of formatTable(painted)) terminal.print(line);
-  }
+  else printTable(terminal, items, columns, output === "wide");
   return exitCodes.ok;
+}
+
+/** A wide table is printed in full, however narrow the screen is. */
+function printTable<T>(terminal: Terminal, items: readonly T[], columns: readonly TableColumn<T>[], isWide: boolean): void {
+  const rows = [
+    columns.map(({ header }) => header),
+    ...items.map((item) => columns.map(({ value }) => stripControlCharacters(value(item)) || "-")),
+  ];
+  const width = terminal.stdoutColumns;
+  const places = isWide ? [...columns.keys()] : chooseColumns(rows, columns, width);
+  const shown = columns.filter((_, at) => places.includes(at));
+  const picked = pickColumns(rows, places);
+  const fitted = isWide ? picked : fitTableToWidth(picked, shown, width);
+  const painted = fitted.map((row, at) => (at === 0 ? row : colorRow(row, items[at - 1] as T, shown, terminal.colors)));
+  for (const line of formatTable(painted)) terminal.print(line);
+  const leftOut = columns.filter((column) => !isWide && column.isWide !== true && !shown.includes(column));
+  if (leftOut.length > 0)
+    terminal.info(
+      `Left out on this narrow screen: ${leftOut.map(({ header }) => header).join(", ")}. Show them with --output wide.`,
+    );
 }
 
 function colorRow<T>(row: readonly string[], item: T, columns: readonly TableColumn<T>[], colors: Colors): string[] {

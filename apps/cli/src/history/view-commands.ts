@@ -18,8 +18,8 @@ export async function listViews(
   return printPage(context, found, {
     id: ({ viewId }) => viewId,
     columns: [
-      { header: "NAME", value: ({ name }) => name },
-      { header: "PAGE", value: (view) => view.page },
+      { header: "NAME", value: ({ name }) => name, isKept: true },
+      { header: "PAGE", value: (view) => view.page, isKept: true },
       { header: "FILTER", value: viewQueryLine, kind: "text" },
       { header: "SHARED", value: ({ shared }) => (shared ? "yes" : "no") },
       { header: "OWNER", value: ({ ownerId }) => ownerId },

@@ -26,13 +26,55 @@ export const formatTextTable = (rows: TableCells): string[] => formatTable(rows.
 /** How a cell is shortened: an id to its end, an instant to day and minute, a text to its beginning. */
 export type CellKind = "id" | "when" | "text";
 
+/** What a list says about one of its columns. */
+export interface ColumnLayout {
+  readonly kind?: CellKind;
+  /** Only in a wide table, or where the screen has room for all of it. */
+  readonly isWide?: true;
+  /** Never left out: the id, the status, the worker. */
+  readonly isKept?: true;
+}
+
 const columnGap = 2;
 const idCharsMin = 8;
-/** Texts are cut first, and not below this width; then the widest column. */
-const cellCharsMin = { text: 16, any: 8 } as const;
+/** Texts are cut first, and not below this width; then other columns, those that are kept last. */
+const cellCharsMin = { text: 16, kept: 20, any: 8 } as const;
+
+/**
+ * The columns that a screen has room for, by their places: wide ones where nothing has to be cut for them; on a narrow screen the columns
+ * that need not be kept are left out, the last one first.
+ */
+export function chooseColumns(rows: TableCells, columns: readonly ColumnLayout[], width: number): number[] {
+  const places = columns.map((_, at) => at);
+  let chosen = places.filter((at) => columns[at]?.isWide !== true);
+  if (!Number.isFinite(width)) return chosen;
+  const isWhole = (some: readonly number[]): boolean => tableWidth(columnWidths(pickColumns(rows, some))) <= width;
+  for (const at of places) {
+    const more = chosen.includes(at) ? chosen : places.filter((one) => one === at || chosen.includes(one));
+    if (isWhole(more)) chosen = more;
+  }
+  const isFitting = (some: readonly number[]): boolean => {
+    const own = some.map((at) => columns[at] ?? {});
+    return tableWidth(columnWidths(fitTableToWidth(pickColumns(rows, some), own, width, cellCharsMin.kept))) <= width;
+  };
+  while (!isFitting(chosen)) {
+    const last = chosen.findLast((at) => columns[at]?.isKept !== true);
+    if (last === undefined) return chosen;
+    chosen = chosen.filter((at) => at !== last);
+  }
+  return chosen;
+}
+
+export const pickColumns = (rows: TableCells, places: readonly number[]): TableCells =>
+  rows.map((row) => places.map((at) => row[at] ?? ""));
 
 /** The rows cut to a width: ids to their ends while these are unique, instants to the minute, then texts, then the widest columns. */
-export function fitTableToWidth(rows: TableCells, columns: readonly { readonly kind?: CellKind }[], width: number): TableCells {
+export function fitTableToWidth(
+  rows: TableCells,
+  columns: readonly ColumnLayout[],
+  width: number,
+  keptCharsMin: number = cellCharsMin.any,
+): TableCells {
   const isFitting = (cells: TableCells): boolean => tableWidth(columnWidths(cells)) <= width;
   let cells: TableCells = rows;
   for (const kind of ["id", "when"] as const) {
@@ -42,8 +84,10 @@ export function fitTableToWidth(rows: TableCells, columns: readonly { readonly k
     });
   }
   const widths = columnWidths(cells);
+  const isPlain = (at: number): boolean => columns[at]?.kind !== "id" && columns[at]?.kind !== "when";
   shrinkColumns(widths, width, cellCharsMin.text, (at) => columns[at]?.kind === "text");
-  shrinkColumns(widths, width, cellCharsMin.any, (at) => columns[at]?.kind !== "id" && columns[at]?.kind !== "when");
+  shrinkColumns(widths, width, cellCharsMin.any, (at) => isPlain(at) && columns[at]?.isKept !== true);
+  shrinkColumns(widths, width, keptCharsMin, isPlain);
   return cells.map((row) => row.map((cell, at) => truncate(cell, widths[at] ?? 0)));
 }
 

@@ -53,6 +53,48 @@ it("[L14] a pipe gets no live view and no colour, NO_COLOR removes colours, TERM
   expect(quiet.written).toEqual({ out: "data\n", err: "" });
 });
 
+it("[L911] a terminal of 0 columns counts as one of 80, COLUMNS decides over what the terminal reports, and a pipe is never cut", () => {
+  const widthsOf = (columns: number | undefined, env: Record<string, string> = {}, isTTY = true) => {
+    const stream = { write: () => undefined, isTTY, ...(columns !== undefined && { columns, rows: columns }) };
+    const { stdoutColumns, stderrColumns, stderrRows } = new Terminal({
+      stdout: stream,
+      stderr: stream,
+      env,
+      isQuiet: false,
+      wantsColor: false,
+    });
+    return [stdoutColumns, stderrColumns, stderrRows];
+  };
+
+  expect(widthsOf(0)).toEqual([80, 80, 40]);
+  expect(widthsOf(undefined)).toEqual([80, 80, 40]);
+  expect(widthsOf(120)).toEqual([120, 120, 120]);
+  expect(widthsOf(120, { COLUMNS: "40", LINES: "10" })).toEqual([40, 40, 10]);
+  expect(widthsOf(0, { COLUMNS: "40" })).toEqual([40, 40, 40]);
+  for (const wrong of ["0", "-1", "wide", "", "40.5"]) expect(widthsOf(120, { COLUMNS: wrong })).toEqual([120, 120, 120]);
+  expect(widthsOf(0, { COLUMNS: "40" }, false)[0]).toBe(Number.POSITIVE_INFINITY);
+});
+
+it("[L911] a note is broken between words at the width of the terminal, and stays one line in a pipe", () => {
+  const note = "Left out on this narrow screen: WORKFLOW, CREATED. Show them with --output wide.";
+  const { terminal, written } = openTerminalFixture(true, { env: { COLUMNS: "40" } });
+  terminal.info(note);
+  terminal.info("  open http://127.0.0.1:8080/a/path/that/is/longer/than/forty/columns now");
+  const pipe = openTerminalFixture(false, { env: { COLUMNS: "40" } });
+  pipe.terminal.info(note);
+
+  expect(written.err.split("\n")).toEqual([
+    "Left out on this narrow screen:",
+    "WORKFLOW, CREATED. Show them with",
+    "--output wide.",
+    "  open",
+    "  http://127.0.0.1:8080/a/path/that/is/longer/than/forty/columns",
+    "  now",
+    "",
+  ]);
+  expect(pipe.written.err).toBe(`${note}\n`);
+});
+
 it("[L1] table columns are as wide as their visible text, and control characters in foreign text are removed", () => {
   const { colors } = openTerminalFixture(true).terminal;
 

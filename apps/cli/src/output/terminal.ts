@@ -1,6 +1,7 @@
 // Output: stdout carries data, stderr messages and progress. A terminal gets colours and a display that is redrawn in place.
 
 import { styleText } from "node:util";
+import stringWidth from "string-width";
 
 export interface OutputStream {
   write(text: string): unknown;
@@ -33,6 +34,7 @@ export class Terminal {
   readonly colors: Colors;
   readonly #stdout: OutputStream;
   readonly #stderr: OutputStream;
+  readonly #env: TerminalOptions["env"];
   readonly #isQuiet: boolean;
   #drawn: readonly string[] = [];
 
@@ -42,6 +44,7 @@ export class Terminal {
     this.colors = createColors(wantsColor && env["NO_COLOR"] === undefined && stdout.isTTY === true && !isDumb);
     this.#stdout = stdout;
     this.#stderr = stderr;
+    this.#env = env;
     this.#isQuiet = isQuiet;
   }
 
@@ -49,15 +52,20 @@ export class Terminal {
 
   /** Width of stdout; infinite in a pipe, where nothing is truncated. */
   get stdoutColumns(): number {
-    return this.#stdout.isTTY === true ? (this.#stdout.columns ?? 100) : Number.POSITIVE_INFINITY;
+    return this.#stdout.isTTY === true ? this.#columnsOf(this.#stdout) : Number.POSITIVE_INFINITY;
   }
 
   get stderrColumns(): number {
-    return this.#stderr.columns ?? 100;
+    return this.#columnsOf(this.#stderr);
   }
 
   get stderrRows(): number {
-    return this.#stderr.rows ?? 40;
+    return readSize(this.#env["LINES"]) ?? readSize(this.#stderr.rows) ?? 40;
+  }
+
+  /** Terminals without a window (serial lines, some containers) report 0 columns. */
+  #columnsOf(stream: OutputStream): number {
+    return readSize(this.#env["COLUMNS"]) ?? readSize(stream.columns) ?? 80;
   }
 
   /** Data: one line. */
@@ -65,9 +73,11 @@ export class Terminal {
     this.#stdout.write(`${line}\n`);
   }
 
-  /** A message: one line on stderr, unless --quiet. */
+  /** A message on stderr, unless --quiet: one line, which a terminal gets broken at its width. */
   info(line: string): void {
-    if (!this.#isQuiet) this.error(`${line}\n`);
+    if (this.#isQuiet) return;
+    const lines = this.#stderr.isTTY === true ? wrapWords(line, this.stderrColumns) : [line];
+    this.error(`${lines.join("\n")}\n`);
   }
 
   /** Always on stderr; above the lines that are drawn, or the next redraw would overwrite it. */
@@ -98,6 +108,28 @@ export class Terminal {
     this.#stderr.write(`${up}${aboveText}${lines.map((line) => `\u001b[2K${line}\n`).join("")}\u001b[0J`);
     this.#drawn = lines;
   }
+}
+
+/** Null: unknown, or a size that no terminal has. */
+function readSize(given: number | string | undefined): number | null {
+  const size = Number(given ?? 0);
+  return Number.isInteger(size) && size > 0 ? size : null;
+}
+
+/** Breaks a line between its words. A word that is longer than the line stays whole: an address or a command must be copied in one piece. */
+function wrapWords(line: string, columns: number): string[] {
+  if (stringWidth(line) <= columns) return [line];
+  const [indent = ""] = /^ */.exec(line) ?? [];
+  const lines: string[] = [];
+  let last = indent;
+  for (const word of line.trim().split(" ")) {
+    const longer = last === indent ? `${indent}${word}` : `${last} ${word}`;
+    if (last !== indent && stringWidth(longer) > columns) {
+      lines.push(last);
+      last = `${indent}${word}`;
+    } else last = longer;
+  }
+  return [...lines, last];
 }
 
 /** Makes foreign text (labels, messages, names) safe to print: it cannot move the cursor or ring the bell. */

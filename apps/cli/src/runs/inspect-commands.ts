@@ -25,8 +25,8 @@ export async function listRuns(context: CommandContext, flags: RunFilterFlags & 
   return printPage<Run>(context, page, {
     id: (run) => run.runId,
     columns: [
-      { header: "RUN", value: (run) => run.runId, kind: "id" },
-      { header: "STATUS", value: (run) => run.status, color: ({ status }) => statusColor(status) },
+      { header: "RUN", value: (run) => run.runId, kind: "id", isKept: true },
+      { header: "STATUS", value: (run) => run.status, isKept: true, color: ({ status }) => statusColor(status) },
       { header: "WORKFLOW", value: (run) => run.name ?? "", kind: "text" },
       { header: "CREATED", value: (run) => formatInstant(run.createdAt ?? run.startedAt), kind: "when" },
       { header: "TOOK", value: formatRunDuration },
@@ -50,7 +50,7 @@ export async function showRun(context: CommandContext, { run: id, at }: TextInpu
   const run = await client.getRun({ runId, at });
   if (json) return printItem(context, run, []);
   const workflow = await client.getRunDefinition({ runId });
-  const columns = terminal.isInteractive ? terminal.stderrColumns : Number.POSITIVE_INFINITY;
+  const columns = terminal.stdoutColumns;
   const now = at === undefined ? context.now() : lastInstant(run);
   for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now, url: client.url })) terminal.print(line);
   if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);

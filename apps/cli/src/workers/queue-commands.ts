@@ -29,13 +29,14 @@ export async function listQueues(context: CommandContext, flags: FilterFlags & {
     {
       id: ({ queue }) => queue,
       columns: [
-        { header: "NODE TYPE", value: ({ needs }) => needs.nodeType },
+        { header: "NODE TYPE", value: ({ needs }) => needs.nodeType, isKept: true },
         { header: "PACKAGE", value: ({ needs }) => `${needs.package}@${needs.version}` },
-        { header: "WAITING", value: formatWaitingCount },
+        { header: "WAITING", value: formatWaitingCount, isKept: true },
         { header: "OLDEST", value: formatOldestWait },
         {
           header: "FIT",
           value: ({ workers }) => String(workers.fitting),
+          isKept: true,
           color: ({ workers }) => (workers.fitting ? null : "red"),
         },
         { header: "BLOCKED", value: ({ workers }) => formatPairs(workers.blocked) },

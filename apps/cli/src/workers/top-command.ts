@@ -5,7 +5,7 @@ import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
 import type { CommandContext } from "../api/command-context.ts";
 import { CliFailure, type ExitCode, exitCodes } from "../output/cli-failure.ts";
 import { formatTimeSpan } from "../output/format.ts";
-import { fitTableToWidth, formatTable, type TableCells, truncateLine } from "../output/table.ts";
+import { chooseColumns, fitTableToWidth, formatTable, pickColumns, type TableCells, truncateLine } from "../output/table.ts";
 import { type Colors, type ListenForKeys, stripControlCharacters } from "../output/terminal.ts";
 import { formatOldestWait, formatWaitingCount } from "./queue-commands.ts";
 import { compareWorkers } from "./worker-commands.ts";
@@ -206,9 +206,16 @@ const statusColors: Readonly<Record<string, keyof Colors>> = {
 function renderTable(table: TableCells, rowCount: number, what: string, { paint: colors, columns }: TopViewOptions): string[] {
   const [head = []] = table;
   if (table.length === 1) return [colors.dim(`no ${what}`)];
-  const kinds = head.map((name) => (name === "RUN" ? { kind: "id" as const } : {}));
+  // The first two columns of each table, which name the item and its state, are kept on a narrow screen.
+  const layouts = head.map((name, at) => ({
+    ...(name === "RUN" && { kind: "id" as const }),
+    ...(at < 2 && { isKept: true as const }),
+  }));
   const paint = (cell: string): string => (statusColors[cell] === undefined ? cell : colors[statusColors[cell]](cell));
-  const [fittedHead = [], ...shown] = fitTableToWidth(table.slice(0, rowCount + 1), kinds, columns);
+  const cells = table.slice(0, rowCount + 1);
+  const places = chooseColumns(cells, layouts, columns);
+  const own = layouts.filter((_, at) => places.includes(at));
+  const [fittedHead = [], ...shown] = fitTableToWidth(pickColumns(cells, places), own, columns);
   const hiddenCount = table.length - 1 - rowCount;
   return [
     ...formatTable([fittedHead, ...shown.map((row) => row.map(paint))]),

@@ -49,8 +49,8 @@ export async function listWorkers(context: CommandContext, flags: FilterFlags & 
     {
       id: ({ instanceId, id }) => instanceId ?? id,
       columns: [
-        { header: "WORKER", value: ({ id }) => id },
-        { header: "STATE", value: describeWorkerState, color: stateColor },
+        { header: "WORKER", value: ({ id }) => id, isKept: true },
+        { header: "STATE", value: describeWorkerState, isKept: true, color: stateColor },
         { header: "SLOTS", value: ({ capabilities }) => (capabilities ? String(capabilities.concurrency.maxParallel) : "") },
         { header: "SEEN", value: ({ lastHeartbeatAt }) => formatInstant(lastHeartbeatAt), kind: "when" },
         { header: "PACKAGES", value: formatPackages, kind: "text" },

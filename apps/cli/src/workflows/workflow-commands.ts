@@ -20,8 +20,8 @@ export async function listWorkflows(context: CommandContext, flags: ListFlags & 
   return printPage(context, page, {
     id: ({ id }) => id,
     columns: [
-      { header: "WORKFLOW", value: ({ id }) => id, kind: "id" },
-      { header: "NAME", value: ({ metadata }) => metadata.name, kind: "text" },
+      { header: "WORKFLOW", value: ({ id }) => id, kind: "id", isKept: true },
+      { header: "NAME", value: ({ metadata }) => metadata.name, kind: "text", isKept: true },
       { header: "VERSION", value: ({ latestVersion }) => String(latestVersion ?? "") },
       { header: "REVISION", value: ({ revision }) => String(revision) },
       { header: "CHANGED", value: ({ updatedAt }) => formatInstant(updatedAt), kind: "when" },
