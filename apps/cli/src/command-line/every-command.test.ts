@@ -67,6 +67,7 @@ const examples: Readonly<Record<string, Example>> = {
   "bulk dismiss": { argv: ["--filter", "worker:sample", "--yes"], prints: "changeRuns", changes: ["changeRuns"] },
   "workflows list": { argv: ["--filter", "sample"], prints: "listWorkflows" },
   "workflows show": { argv: ["sample"], prints: "getDraft" },
+  "workflows new": { argv: [join(folder, "new.json")], prints: ["file", "example", "workflowId"] },
   "workflows pull": { argv: [run], prints: ["id", "schemaVersion", "metadata", "nodes", "edges"] },
   "workflows push": { argv: [file], prints: "saveWorkflow", changes: ["validateWorkflow", "saveWorkflow"] },
   "workflows validate": { argv: [file], prints: "validateWorkflow", changes: ["validateWorkflow"] },

@@ -1,6 +1,8 @@
 // The commands about stored workflows: `workflows`.
 
 import { queryKeys } from "@astraflow/protocol";
+import { exampleNames } from "../workflows/example-workflows.ts";
+import { createWorkflowFile } from "../workflows/new-command.ts";
 import * as workflows from "../workflows/workflow-commands.ts";
 import { type CommandTable, parseInteger } from "./command-table.ts";
 
@@ -12,7 +14,7 @@ const parseVersionNumber = parseInteger(1, 999_999_999);
 export const workflowCommands: CommandTable = {
   workflows: {
     help: "manage stored workflows: drafts, versions, files",
-    examples: ["list", "pull welcome --to flow.json", "push flow.json"],
+    examples: ["new", "list", "push flow.json"],
   },
   "workflows list": {
     isPaged: true,
@@ -27,6 +29,14 @@ export const workflowCommands: CommandTable = {
     examples: ['"Welcome journey"', "2b1f", "welcome --json"],
     arguments: { "<workflow>": workflowHelp },
     run: workflows.showWorkflow,
+  },
+  "workflows new": {
+    help: "write a small workflow that runs at once, as a file to begin with",
+    examples: ["astra workflows new", "first.json", "--example map map.json"],
+    arguments: { "[file]": "the file to write (default: workflow.json); - is stdout" },
+    options: { "--example <name>": { help: "which one", choices: exampleNames, default: "hello" } },
+    isOffline: true,
+    runLocally: createWorkflowFile,
   },
   "workflows pull": {
     help: "save the draft, or a version, as a file",
@@ -50,9 +60,9 @@ export const workflowCommands: CommandTable = {
     run: workflows.pushWorkflow,
   },
   "workflows validate": {
-    help: "check a file; exit code 1 if it cannot run",
-    examples: ["flow.json", "flow.json --local", "- --json < flow.json"],
-    arguments: { "<file>": fileHelp },
+    help: "check files and list all their problems; exit code 1 if one cannot run",
+    examples: ["flow.json", "*.json --local", "- --json < flow.json"],
+    arguments: { "<file...>": fileHelp },
     options: { "--local": "check offline, without package schemas" },
     run: workflows.validateWorkflow,
   },

@@ -23,6 +23,7 @@ import { findNodeId, findRunIdIfGiven, findWorkflow, loadDefinition } from "../l
 import { CliFailure, type ExitCode, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
+import { workflowFailure } from "../workflows/workflow-file.ts";
 import { requireRunRef } from "./change-commands.ts";
 import { followRun } from "./run-follower.ts";
 import { describeResults } from "./run-results.ts";
@@ -52,10 +53,14 @@ export function toRunRequest(value: unknown, source: string): RunStartRequest {
   const clientId = "astra-cli";
   const isRequest = typeof value === "object" && value !== null && "workflow" in value;
   const request = readRunStartRequest(isRequest ? { clientId, ...value } : { workflow: value, clientId });
-  if (request instanceof Fault) throw faultFailure(request, source);
-  const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
-  if (problems.length > 0) {
-    const message = `${source} cannot run: ${problems.length} ${problems.length === 1 ? "problem" : "problems"} in its graph.`;
+  if (request instanceof Fault) {
+    const workflow = isRequest ? value.workflow : value;
+    throw request.code === "E.WORKFLOW.INVALID" ? workflowFailure(workflow, request, source) : faultFailure(request, source);
+  }
+  const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow);
+  const errors = problems.filter(isError).length;
+  if (errors > 0) {
+    const message = `${source} cannot run: ${errors} ${errors === 1 ? "problem" : "problems"} in its graph.`;
     throw new CliFailure(exitCodes.usage, { error: "E.WORKFLOW.INVALID", message, details: { problems } });
   }
   return request;

@@ -65,15 +65,67 @@ it("[L21] a workflow is pulled into a file and pushed back, and push --base repl
   expect(fixture.stdout()).toContain(`${id} revision 6\n`);
 });
 
-it("[L21] workflows validate ends with exit code 1 and the problems of a workflow, and with 2 for a file that is no workflow", async () => {
+it("[L21] workflows validate ends with exit code 1 and the problems of a workflow, and with 2 for a file that is no JSON", async () => {
   const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
   const fixture = createCommandFixture({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
 
-  expect(await validateWorkflow(fixture.context, { file })).toBe(1);
+  expect(await validateWorkflow(fixture.context, { file: [file] })).toBe(1);
   expect(fixture.stdout()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
-  expect(await validateWorkflow(createCommandFixture({}).context, { file, local: true })).toBe(0);
-  writeFileSync(join(folder, "bad.json"), "{}");
-  await expect(validateWorkflow(fixture.context, { file: join(folder, "bad.json") })).rejects.toMatchObject({ exitCode: 2 });
+  expect(await validateWorkflow(createCommandFixture({}).context, { file: [file], local: true })).toBe(0);
+  writeFileSync(join(folder, "bad.json"), "{");
+  await expect(validateWorkflow(fixture.context, { file: [join(folder, "bad.json")] })).rejects.toMatchObject({ exitCode: 2 });
+});
+
+it("[L602] workflows validate lists every invalid field of a file, offline as beside a scheduler, and ends with 1", async () => {
+  const wrong = join(folder, "wrong.json");
+  const [node] = workflow.nodes;
+  const body = { ...workflow, nodes: [{ ...node, id: "no uuid", label: 7 }], edges: [{ source: 1 }] };
+  writeFileSync(wrong, JSON.stringify(body));
+  const local = createCommandFixture({});
+  const remote = createCommandFixture({ validateWorkflow: { isValid: false, problems: [], asOf: 1 } });
+
+  expect(await validateWorkflow(local.context, { file: [wrong], local: true })).toBe(1);
+  await validateWorkflow(remote.context, { file: [wrong] });
+
+  for (const path of ["/nodes/0/id", "/nodes/0/label", "/edges/0"]) expect(local.stdout()).toContain(`error ${path}`);
+  expect(local.stdout().endsWith(`${wrong} cannot run\n`)).toBe(true);
+  // The scheduler gets the file as it is, and lists what is wrong itself.
+  expect(remote.calls).toEqual([["validateWorkflow", { body }]]);
+});
+
+it("[L602] workflows validate checks all files that are named, with one exit code: 2 if one cannot be read, else 1 if one cannot run", async () => {
+  const broken = join(folder, "broken.json");
+  writeFileSync(broken, "{");
+  const wrong = join(folder, "wrong-too.json");
+  writeFileSync(wrong, JSON.stringify({ ...workflow, nodes: 1 }));
+  const fixture = createCommandFixture({});
+
+  expect(await validateWorkflow(fixture.context, { file: [wrong, file], local: true })).toBe(1);
+  expect(await validateWorkflow(fixture.context, { file: [broken, wrong, file], local: true })).toBe(2);
+  expect(await validateWorkflow(fixture.context, { file: [file, file], local: true })).toBe(0);
+
+  const verdicts = fixture
+    .stdout()
+    .split("\n")
+    .filter((line) => line.endsWith(" run"));
+  expect(verdicts).toEqual([
+    `${wrong} cannot run`,
+    `${file} can run`,
+    `${broken} cannot run`,
+    `${wrong} cannot run`,
+    `${file} can run`,
+    `${file} can run`,
+    `${file} can run`,
+  ]);
+  const asJson = createCommandFixture({}, { json: true });
+  await validateWorkflow(asJson.context, { file: [wrong, file], local: true });
+  expect(JSON.parse(asJson.stdout())).toMatchObject({
+    isValid: false,
+    files: [
+      { file: wrong, isValid: false },
+      { file, isValid: true },
+    ],
+  });
 });
 
 it("[L21] workflow versions are published, compared and rolled back to", async () => {

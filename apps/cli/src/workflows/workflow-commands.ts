@@ -1,17 +1,17 @@
 // `astra workflows list|show|pull|push|validate|diff|publish|rollback`: stored workflows, as files and as versions.
 
 import { writeFileSync } from "node:fs";
-import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
-import { Fault, omitUndefined, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
+import { diffWorkflows } from "@astraflow/graph";
+import { omitUndefined, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
 import { type CommandContext, printItem, printPage, type Switches, type TextInput } from "../api/command-context.ts";
-import { readJsonFile } from "../api/input-file.ts";
 import { type ListFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
 import { readListPage } from "../lookup/pages.ts";
-import { type ExitCode, errorMessage, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, errorMessage, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
+import { findLocalProblems, readWorkflowFile, readWorkflowValue } from "./workflow-file.ts";
 
 export async function listWorkflows(context: CommandContext, flags: ListFlags & TextInput<never, "search">): Promise<ExitCode> {
   const { text } = await resolveFilter(flags, "workflows", context);
@@ -98,35 +98,54 @@ export async function pushWorkflow(context: CommandContext, { file, base, dryRun
   return exitCodes.ok;
 }
 
-function readWorkflowFile(file: string): Workflow {
-  const { value, source } = readJsonFile(file);
-  // The file may also hold a whole request with its workflow.
-  const own = typeof value === "object" && value !== null && "workflow" in value ? value.workflow : value;
-  const workflow = readWorkflow(own);
-  if (workflow instanceof Fault) throw faultFailure(workflow, source);
-  return workflow;
-}
-
-/** Asks the scheduler, which knows the packages; --local checks only the file. */
+/** Asks the scheduler, which knows the packages; --local checks only the files. All files are checked, whatever is found in one. */
 export async function validateWorkflow(
   context: CommandContext,
-  { file, local }: TextInput<"file"> & Switches<"local">,
+  { file: files, local }: Switches<"local"> & { readonly file: readonly string[] },
 ): Promise<ExitCode> {
-  const workflow = readWorkflowFile(file);
-  if (local !== true) return printValidation(context, await context.client.validateWorkflow({ body: workflow }), file);
-  const problems = checkWorkflow(workflow);
-  return printValidation(context, { isValid: !problems.some(({ severity }) => severity === "error"), problems }, file);
+  const [only] = files;
+  if (only !== undefined && files.length === 1) return printValidation(context, await checkFile(context, only, local), only);
+  const checks = [];
+  let code: ExitCode = exitCodes.ok;
+  for (const file of files) {
+    const check = await checkFile(context, file, local).catch((cause: unknown) => toUnreadableFile(cause));
+    if (!check.isValid && code !== exitCodes.usage) code = "isUnreadable" in check ? exitCodes.usage : exitCodes.failed;
+    checks.push({ file, isValid: check.isValid, problems: check.problems });
+  }
+  const lines = checks.flatMap((check) => renderValidation(check, check.file));
+  printItem(context, { isValid: code === exitCodes.ok, files: checks }, lines);
+  return code;
 }
 
-function printValidation(
-  context: CommandContext,
-  check: { isValid: boolean; problems: WorkflowProblem[] },
-  file: string,
-): ExitCode {
-  const verdict = check.isValid ? `${file} can run` : `${file} cannot run`;
-  printItem(context, check, [...check.problems.map(describeProblem), verdict]);
+async function checkFile({ client }: CommandContext, file: string, local = false): Promise<WorkflowCheck> {
+  const { value } = readWorkflowValue(file);
+  // Sent as it is: the scheduler lists everything that is wrong with its fields.
+  if (!local) return client.validateWorkflow({ body: value as Workflow });
+  const problems = findLocalProblems(value);
+  return { isValid: !problems.some(({ severity }) => severity === "error"), problems };
+}
+
+/** A file that is no JSON is a problem of that file; a scheduler that does not answer ends the command. */
+function toUnreadableFile(cause: unknown): WorkflowCheck & { readonly isUnreadable: true } {
+  if (!(cause instanceof CliFailure) || cause.exitCode !== exitCodes.usage) throw cause;
+  const { error: code, message } = cause.body;
+  return { isValid: false, isUnreadable: true, problems: [{ path: "/", code, message, severity: "error" }] };
+}
+
+interface WorkflowCheck {
+  readonly isValid: boolean;
+  readonly problems: readonly WorkflowProblem[];
+}
+
+function printValidation(context: CommandContext, check: WorkflowCheck, file: string): ExitCode {
+  printItem(context, check, renderValidation(check, file));
   return check.isValid ? exitCodes.ok : exitCodes.failed;
 }
+
+const renderValidation = ({ isValid, problems }: WorkflowCheck, file: string): string[] => [
+  ...problems.map(describeProblem),
+  isValid ? `${file} can run` : `${file} cannot run`,
+];
 
 const describeProblem = ({ severity, path, code, message }: WorkflowProblem): string =>
   stripControlCharacters(`${severity} ${path}: ${message} (${code})`);
