@@ -57,6 +57,8 @@ interface CommandRow extends CompletionHints {
   readonly kind?: "change" | "delete";
   /** Of --limit. */
   readonly limits?: { readonly default: number; readonly max: number };
+  /** A list under another name than `list`: it has --output and --limit. */
+  readonly isList?: true;
   /** A list that is read page by page: it has --cursor and --all. */
   readonly isPaged?: true;
   readonly isDefault?: true;
@@ -111,7 +113,7 @@ function addCommand(parent: Command, name: string, row: CommandRow): Command {
   if (alias !== undefined) command.alias(alias);
   if (row.allowsUnknownFlags) command.allowUnknownOption();
   for (const [term, value] of Object.entries(row.arguments ?? {})) command.addArgument(applyValue(new Argument(term), value));
-  for (const [flags, value] of Object.entries({ ...row.options, ...commonOptions(row, name === "list") }))
+  for (const [flags, value] of Object.entries({ ...row.options, ...commonOptions(row, row.isList ?? name === "list") }))
     command.addOption(applyValue(new Option(flags), value));
   setCompletionHints(command, row);
   return command;

@@ -74,6 +74,8 @@ const examples: Readonly<Record<string, Example>> = {
   "workflows diff": { argv: [run], prints: "diffWorkflow" },
   "workflows publish": { argv: [run], prints: "publishVersion", changes: ["publishVersion"] },
   "workflows rollback": { argv: [run, "1"], prints: "rollbackWorkflow", changes: ["rollbackWorkflow"] },
+  "nodes search": { argv: ["sample"], prints: "searchNodes" },
+  "nodes show": { argv: ["sample"], prints: ["type", "packageName", "version", "template", "workers", "example"] },
   "workers list": { argv: ["--filter", "package:demo"], prints: "listWorkers" },
   "workers show": { argv: ["sample"], prints: "getWorker" },
   "workers diagnose": { argv: ["sample"], prints: "getWorkerDiagnostics" },

@@ -1,6 +1,7 @@
-// The commands about stored workflows: `workflows`.
+// The commands about workflows and what they are made of: `workflows`, `nodes`.
 
 import { queryKeys } from "@astraflow/protocol";
+import { searchNodes, showNode } from "../nodes/node-commands.ts";
 import { exampleNames } from "../workflows/example-workflows.ts";
 import { createWorkflowFile } from "../workflows/new-command.ts";
 import * as workflows from "../workflows/workflow-commands.ts";
@@ -95,5 +96,25 @@ export const workflowCommands: CommandTable = {
     examples: ["welcome 3", "welcome 3 --dry-run", "welcome 3 --json"],
     arguments: { "<workflow>": workflowHelp, "<version>": { help: "its number", parse: parseVersionNumber } },
     run: workflows.rollbackWorkflow,
+  },
+  nodes: { help: "find the node types that workflows are made of", examples: ["search", "search text", "show demo.text"] },
+  "nodes search": {
+    isList: true,
+    isPaged: true,
+    help: "list node types whose name, package, label, category, tags or description have all these words",
+    examples: ["astra nodes search", "text", "--package demo"],
+    arguments: { "[text...]": "words to search; without any all node types" },
+    options: { "--package <name>": "only node types of this package" },
+    run: searchNodes,
+  },
+  "nodes show": {
+    help: "show a node type: parameters, results, ports, workers, and a node to paste",
+    examples: ["demo.text", "demo.text --version 1.0.0", "demo.text --json | jq .example"],
+    arguments: { "<type>": "the node type" },
+    options: {
+      "--package <name>": "the package, if several have the type",
+      "--version <v>": "of the package (default: the newest)",
+    },
+    run: showNode,
   },
 };

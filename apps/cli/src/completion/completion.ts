@@ -56,7 +56,7 @@ complete -c astra -a '(__astra_words)'
 export const completionScript = (shell: CompletionShell): string => shellScripts[shell];
 
 /** Arguments and flags whose values the scheduler knows, by their names. */
-export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view";
+export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view" | "nodeType";
 const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   run: "run",
   first: "run",
@@ -66,6 +66,7 @@ const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   workflow: "workflow",
   task: "letter",
   view: "view",
+  type: "nodeType",
 };
 
 /** A flag of the scheduler or the worker, which read their own arguments. */
@@ -188,6 +189,7 @@ const nameLists: Readonly<Record<CompletionKind, ListNames>> = {
     (await client.listWorkflows(query)).items.map(({ id, metadata }) => plainName(metadata.name, id)),
   letter: async (client, query) => (await client.listDeadLetters(query)).items.map(({ taskId }) => taskId),
   view: async (client, query) => (await client.listViews(query)).items.map(({ name, viewId }) => plainName(name, viewId)),
+  nodeType: async (client, query) => (await client.searchNodes(query)).items.map(({ type }) => type),
 };
 
 /** Current names on the scheduler. */
