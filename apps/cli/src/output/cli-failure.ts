@@ -62,17 +62,22 @@ export function exitCodeForStatus(status: number): ExitCode {
 /** `error CODE: message`, then what to try and where it is documented; with --json the error body of the API. */
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
-  const { error: code, message, details } = failure.body;
+  const { error: code, details } = failure.body;
+  const message = nameFlags(failure.body.message);
   const problems = describeProblems(details?.["problems"], message);
   return formatFault({ code, message, problems, suggestion: failure.suggestedCommand });
 }
+
+/** What the API calls by the field of its request is a flag here. */
+export const nameFlags = (message: string): string =>
+  message.replaceAll("send allowUnknown: true and", "add --allow-unknown and");
 
 const problemsShownMax = 20;
 
 function describeProblems(problems: unknown, message: string): string[] {
   if (!Array.isArray(problems)) return [];
   // A single problem may repeat the message.
-  if (problems.length === 1 && problemMessage(problems[0]) === message) return [];
+  if (problems.length === 1 && nameFlags(String(problemMessage(problems[0]))) === message) return [];
   const shown = problems.slice(0, problemsShownMax).map(describeProblem);
   return problems.length > shown.length ? [...shown, `and ${problems.length - shown.length} more; --json shows all`] : shown;
 }
@@ -82,6 +87,8 @@ const problemMessage = (problem: unknown): unknown =>
 
 function describeProblem(problem: unknown): string {
   if (typeof problem !== "object" || problem === null) return String(problem);
-  const { path, message } = problem as { path?: unknown; message?: unknown };
-  return path === undefined ? String(message) : `${String(path)}: ${String(message)}`;
+  const { path, message, severity } = problem as { path?: unknown; message?: unknown; severity?: unknown };
+  const prefix = severity === "warning" ? "warning " : "";
+  const sentence = nameFlags(String(message));
+  return path === undefined ? sentence : `${prefix}${String(path)}: ${sentence}`;
 }

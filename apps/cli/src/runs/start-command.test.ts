@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { Client } from "../api/api-client.ts";
 import { parseJson } from "../api/input-file.ts";
-import { CliFailure, exitCodes } from "../output/cli-failure.ts";
+import { CliFailure, describeFailure, exitCodes } from "../output/cli-failure.ts";
 import { type CommandFixture, createCommandFixture } from "../testing/command-fixture.ts";
 import { startRun, submitRun, toRunRequest } from "./start-command.ts";
 
@@ -120,4 +120,43 @@ it("[L83] astra run names its run before it waits, also with --json", async () =
 
   expect(seen[0]).toBe('run r-1 of "One step" (1 node)\n');
   expect(JSON.parse(fixture.stdout())).toMatchObject({ runId: "r-1" });
+});
+
+const withFile = async <T>(use: (file: string) => Promise<T>): Promise<T> => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-run-"));
+  const file = join(folder, "flow.json");
+  writeFileSync(file, JSON.stringify(workflow()));
+  return use(file).finally(() => rmSync(folder, { recursive: true }));
+};
+const warning = { path: "/nodes/0/parameters/tex", code: "E.WORKFLOW.INVALID", message: "no parameter tex", severity: "warning" };
+
+it("[L832] astra run prints the warnings that depend on the catalogue, which the answer to a start with a key leaves out", async () => {
+  const run = { runId: "r-1", status: "succeeded", definitionHash: "h", clientId: "c", asOf: 1 };
+  const startRunAnswer = ({ body }: { body: { dryRun?: boolean } }) =>
+    body.dryRun ? { dryRun: true, nodes: [], problems: [warning] } : run;
+  const fixture = createCommandFixture({ startRun: startRunAnswer, getRunDefinition: workflow(), getRun: run });
+
+  await withFile((file) => startRun(fixture.context, { workflow: file, input: [], pin: [], label: [], detach: true }));
+
+  expect(fixture.stderr()).toContain("warning /nodes/0/parameters/tex: no parameter tex\n");
+});
+
+it("[L832] a workflow that astra run may not start is refused with all its problems, the warnings among them", async () => {
+  const error = { path: "/nodes/0/type", code: "E.WORKFLOW.INVALID", message: "no such type", severity: "error" };
+  const refusal = new CliFailure(exitCodes.failed, {
+    error: "E.WORKFLOW.INVALID",
+    message: "no such type",
+    details: { problems: [error] },
+  });
+  const fixture = createCommandFixture({
+    startRun: ({ body }: { body: { dryRun?: boolean } }) =>
+      body.dryRun ? { dryRun: true, nodes: [], problems: [error, warning] } : Promise.reject(refusal),
+  });
+
+  const refused = withFile((file) => startRun(fixture.context, { workflow: file, input: [], pin: [], label: [] }));
+
+  const failure = await refused.catch((cause: unknown) => cause as CliFailure);
+  expect(describeFailure(failure as CliFailure, false)).toMatch(
+    /\/nodes\/0\/type: no such type\n.*warning \/nodes\/0\/parameters\/tex: no parameter tex/,
+  );
 });

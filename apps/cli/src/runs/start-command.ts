@@ -3,36 +3,41 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { checkWorkflow, compilePlan, withValueAt } from "@astraflow/graph";
+import { checkWorkflow } from "@astraflow/graph";
 import {
-  closestMatch,
   Fault,
-  type JsonObject,
-  type JsonValue,
   omitUndefined,
+  type RunPlan,
   type RunStartRequest,
   readRunStartRequest,
   type StartedRunRef,
-  type Workflow,
-  type WorkflowNode,
 } from "@astraflow/protocol";
 import type { Client } from "../api/api-client.ts";
 import { type CommandContext, printItem, type Switches, type TextInput } from "../api/command-context.ts";
-import { parsePair, readJsonFile, readTextFile } from "../api/input-file.ts";
-import { findNodeId, findRunIdIfGiven, findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
-import { CliFailure, type ExitCode, exitCodes, faultFailure, internalFailure, usageFailure } from "../output/cli-failure.ts";
+import { readJsonFile } from "../api/input-file.ts";
+import { findRunIdIfGiven, findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
+import {
+  CliFailure,
+  type ExitCode,
+  exitCodes,
+  faultFailure,
+  internalFailure,
+  nameFlags,
+  usageFailure,
+} from "../output/cli-failure.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
 import { workflowFailure } from "../workflows/workflow-file.ts";
 import { requireRunRef } from "./change-commands.ts";
 import { followRun } from "./run-follower.ts";
+import { applyInputFlags, loadParameterSchemas, type RunInputFlags } from "./run-inputs.ts";
 import { describeResults } from "./run-results.ts";
 import { parseVersion } from "./run-status.ts";
 
 const submitTriesMax = 10;
 const submitPauseMs = 500;
 
-const isError = ({ severity }: { severity: string }): boolean => severity === "error";
+const isError = ({ severity = "error" }: { readonly severity?: string }): boolean => severity === "error";
 
 /** `version` is that of a stored workflow: its number, latest or draft. The timeout is in milliseconds. */
 interface StartRunInput
@@ -105,7 +110,8 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
   const { workflow, ...request } = await resolveWorkflowArgument(flags, client);
   const { workflowId = "", version = "latest", ...rest } = request;
   const named = workflow ?? (await loadDefinition(workflowId, version, client));
-  const changes = applyInputFlags(named, flags);
+  const schemas = flags.input.length === 0 ? new Map() : await loadParameterSchemas(named, client);
+  const changes = applyInputFlags(named, flags, schemas);
   const full: RunStartRequest = {
     // A stored workflow is named, unless inputs have changed it.
     ...(workflow === undefined && changes.workflow === undefined ? request : rest),
@@ -116,14 +122,12 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
   };
   if (flags.dryRun) return printRunPlan(context, full);
   const key = flags.key ?? randomUUID();
-  const ref = await submitRun(client, full, { key, signal: context.signal, log: (line) => terminal.info(line) }).catch(
-    (cause: unknown) => {
-      throw isMissingPackagesOnly(cause)
-        ? new CliFailure(cause.exitCode, cause.body, `astra run ${flags.workflow} --allow-unknown`)
-        : cause;
-    },
-  );
-  for (const { path, message } of ref.problems ?? []) terminal.info(stripControlCharacters(`warning ${path}: ${message}`));
+  const manner = { key, signal: context.signal, log: (line: string) => terminal.info(line) };
+  const ref = await submitRun(client, full, manner).catch(async (cause: unknown) => {
+    throw await withAllProblems(cause, full, context, flags.workflow);
+  });
+  for (const { path, message } of await findWarnings(ref, full, context))
+    terminal.info(stripControlCharacters(`warning ${path}: ${message}`));
   if (flags.detach) {
     terminal.print(json ? JSON.stringify(ref) : ref.runId);
     terminal.info(`next: astra runs watch ${ref.runId}`);
@@ -135,11 +139,46 @@ export async function startRun(context: CommandContext, flags: StartRunInput): P
   return followToEnd(context, ref.runId, flags.watch ?? false);
 }
 
-/** Refused only because no worker offers a package: then --allow-unknown starts it. */
-function isMissingPackagesOnly(cause: unknown): cause is CliFailure {
-  const problems = cause instanceof CliFailure ? cause.body.details?.["problems"] : null;
+/**
+ * Warnings about the workflow as it runs now. The answer to a start with a key has only those that never change, so that it can be repeated;
+ * a dry run lists them all. The run has started by then, so a scheduler that does not answer is only mentioned. Scripts can
+ * ask for the dry run themselves.
+ */
+async function findWarnings(ref: StartedRunRef, request: RunStartRequest, { client, terminal, json }: CommandContext) {
+  const own = ref.problems ?? [];
+  if (json) return own;
+  try {
+    return (await rehearseRun(client, request)).problems.filter((problem) => !isError(problem));
+  } catch (cause) {
+    if (!(cause instanceof CliFailure)) throw cause;
+    terminal.info(`warnings about the workflow could not be read: ${cause.message}`);
+    return own;
+  }
+}
+
+/** A refused workflow with its warnings too. If no worker offers a package, and that is all, --allow-unknown starts it. */
+async function withAllProblems(cause: unknown, request: RunStartRequest, { client }: CommandContext, file: string) {
+  if (!(cause instanceof CliFailure) || cause.body.error !== "E.WORKFLOW.INVALID") return cause;
+  const next = isMissingPackagesOnly(cause) ? `astra run ${file} --allow-unknown` : cause.suggestedCommand;
+  const problems = await rehearseRun(client, request).then(
+    (plan) => plan.problems,
+    () => cause.body.details?.["problems"], // the refusal itself is what matters
+  );
+  return new CliFailure(cause.exitCode, { ...cause.body, details: { ...cause.body.details, problems } }, next);
+}
+
+/** Refused only because no worker offers a package. */
+function isMissingPackagesOnly(cause: CliFailure): boolean {
+  const problems = cause.body.details?.["problems"];
   if (!Array.isArray(problems) || problems.length === 0) return false;
-  return (problems as { path?: unknown }[]).every(({ path }) => /\/package\/(name|version)$/.test(String(path)));
+  return (problems as { path?: unknown }[]).every(({ path }) => String(path).endsWith("/package/name"));
+}
+
+/** What a start would do, and all that is wrong or doubtful with its workflow. */
+async function rehearseRun(client: Client, request: RunStartRequest): Promise<RunPlan> {
+  const plan = await client.startRun({ body: { ...request, dryRun: true } });
+  if (!("dryRun" in plan)) throw internalFailure(`The scheduler started run ${plan.runId} instead of a dry run.`);
+  return plan;
 }
 
 /** A file if it exists, or else the name or id of a stored workflow. */
@@ -176,8 +215,7 @@ export async function followToEnd(context: CommandContext, runId: string, watch:
 }
 
 async function printRunPlan(context: CommandContext, request: RunStartRequest): Promise<ExitCode> {
-  const plan = await context.client.startRun({ body: { ...request, dryRun: true } });
-  if (!("dryRun" in plan)) throw internalFailure(`The scheduler started run ${plan.runId} instead of a dry run.`);
+  const plan = await rehearseRun(context.client, request);
   const isGood = plan.problems.every(({ severity }) => severity === "warning");
   const rows = plan.nodes.map((node) => [
     node.label,
@@ -185,7 +223,7 @@ async function printRunPlan(context: CommandContext, request: RunStartRequest): 
     node.action === "run" ? formatWorkerCount(node.workers) : "",
     node.nodeId,
   ]);
-  const problems = plan.problems.map(({ path, message, severity }) => `${severity ?? "error"} ${path}: ${message}`);
+  const problems = plan.problems.map(({ path, message, severity }) => `${severity ?? "error"} ${path}: ${nameFlags(message)}`);
   printItem(
     context,
     plan,
@@ -197,81 +235,3 @@ async function printRunPlan(context: CommandContext, request: RunStartRequest): 
 
 const formatWorkerCount = (count: number | undefined): string =>
   count === undefined ? "" : count === 0 ? "none yet" : String(count);
-
-/** The flags that shape the request: inputs, pins, labels, and where to begin and end. */
-type RunInputFlags = Readonly<Record<"input" | "pin" | "label", readonly string[]>> & TextInput<never, "from" | "to">;
-
-/** The parts of a request that the flags add. Inputs change the workflow itself, which is then sent as a whole. */
-export function applyInputFlags(workflow: Workflow, flags: RunInputFlags): Partial<RunStartRequest> {
-  const changed = flags.input.reduce(applyInput, workflow);
-  const pins = flags.pin
-    .map((text) => parsePair(text, "--pin"))
-    .map(([node, value]) => [findNodeId(node, workflow), parsePin(node, value)]);
-  const labels = flags.label.map((text) => parsePair(text, "--label"));
-  return {
-    ...(changed !== workflow && { workflow: changed }),
-    ...(pins.length > 0 && { pins: Object.fromEntries(pins) as Record<string, JsonObject> }),
-    ...(flags.from !== undefined && { from: findNodeId(flags.from, workflow) }),
-    ...(flags.to !== undefined && { to: findNodeId(flags.to, workflow) }),
-    ...(labels.length > 0 && { labels: Object.fromEntries(labels) as Record<string, string> }),
-  };
-}
-
-/** A value as JSON, or else as text; @FILE stands for the content of the file. */
-function parseValue(text: string): JsonValue {
-  const content = text.startsWith("@") ? readTextFile(text.slice(1)) : text;
-  try {
-    return JSON.parse(content) as JsonValue;
-  } catch {
-    // Text without quotes, so that nobody has to quote twice on a command line.
-    return content;
-  }
-}
-
-function parsePin(node: string, text: string): JsonObject {
-  const value = parseValue(text);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  throw usageFailure(`--pin ${stripControlCharacters(node)}=… takes the node's results as a JSON object, or @FILE with one.`);
-}
-
-/** `name=value` for the one node that has such a parameter, `node.name=value` for a node by its label or id. */
-function applyInput(workflow: Workflow, text: string): Workflow {
-  const [key, value] = parsePair(text, "--input");
-  const { node, path } = findParameter(workflow, key);
-  const parameters = withValueAt(node.parameters ?? {}, path, parseValue(value)) as JsonObject;
-  return { ...workflow, nodes: workflow.nodes.map((one) => (one === node ? { ...node, parameters } : one)) };
-}
-
-function findParameter(workflow: Workflow, key: string): { node: WorkflowNode; path: string[] } {
-  const named = workflow.nodes.find(({ id, label }) =>
-    [id, label].some((name) => key.toLowerCase().startsWith(`${name.toLowerCase()}.`)),
-  );
-  if (named !== undefined) {
-    const name = key.toLowerCase().startsWith(`${named.id.toLowerCase()}.`) ? named.id : named.label;
-    return { node: named, path: key.slice(name.length + 1).split(".") };
-  }
-  const [first = ""] = key.split(".");
-  const fed = listParametersFromEdges(workflow);
-  const having = workflow.nodes.filter((node) => parameterNames(node).includes(first) && !fed.has(`${node.id} ${first}`));
-  const [only] = having;
-  if (only !== undefined && having.length === 1) return { node: only, path: key.split(".") };
-  if (only !== undefined) {
-    const labels = having.map(({ label }) => `"${stripControlCharacters(label)}.${first}=…"`).join(", ");
-    throw usageFailure(`${having.length} nodes have a parameter ${stripControlCharacters(first)}; choose one: ${labels}.`);
-  }
-  const suggestion = closestMatch(first, workflow.nodes.flatMap(parameterNames));
-  throw usageFailure(
-    `No node has a parameter ${stripControlCharacters(first)} that is not set by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,
-  );
-}
-
-/** Parameters that an edge sets: a value for them would have no effect. */
-function listParametersFromEdges(workflow: Workflow): Set<string> {
-  const { nodes } = compilePlan(workflow);
-  return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
-}
-
-function parameterNames({ parameters, schema }: WorkflowNode): string[] {
-  const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
-  return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];
-}

@@ -159,7 +159,10 @@ it("[L21] workflow versions are published, compared and rolled back to", async (
 it("[L16] astra run starts a stored workflow by name, and with --input sends the changed workflow itself", async () => {
   const flags = { detach: true, key: "k", input: [], pin: [], label: [] };
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
-  const fixture = createCommandFixture({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref }, { json: true });
+  const fixture = createCommandFixture(
+    { ...found, getDraft: draft, getVersion: { workflow }, startRun: ref, searchNodes: { items: [] } },
+    { json: true },
+  );
 
   await startRun(fixture.context, { workflow: "Welcome", ...flags, version: "draft" });
   await startRun(fixture.context, { workflow: "Welcome", ...flags, input: ["text=b"] });
@@ -196,7 +199,7 @@ it("[L36] a run refused only because no worker has its packages suggests --allow
 
   await startRun(allowed.context, { workflow: file, ...flags, allowUnknown: true });
 
-  expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
+  expect(allowed.calls[0]).toMatchObject(["startRun", { body: { allowUnknown: true } }]);
   await expect(startRun(start("/nodes/0/package/name").context, { workflow: file, ...flags })).rejects.toMatchObject({
     suggestedCommand: `astra run ${file} --allow-unknown`,
   });

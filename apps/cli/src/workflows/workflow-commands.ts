@@ -7,7 +7,7 @@ import { type CommandContext, printItem, printPage, type Switches, type TextInpu
 import { type ListFlags, resolveFilter } from "../lookup/list-filters.ts";
 import { findWorkflow, loadDefinition } from "../lookup/name-lookup.ts";
 import { readListPage } from "../lookup/pages.ts";
-import { CliFailure, type ExitCode, errorMessage, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { CliFailure, type ExitCode, errorMessage, exitCodes, nameFlags, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 import { stripControlCharacters } from "../output/terminal.ts";
@@ -148,7 +148,7 @@ const renderValidation = ({ isValid, problems }: WorkflowCheck, file: string): s
 ];
 
 const describeProblem = ({ severity, path, code, message }: WorkflowProblem): string =>
-  stripControlCharacters(`${severity} ${path}: ${message} (${code})`);
+  stripControlCharacters(`${severity} ${path}: ${nameFlags(message)} (${code})`);
 
 export async function diffWorkflow(
   context: CommandContext,

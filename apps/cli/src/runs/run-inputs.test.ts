@@ -1,6 +1,9 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { applyInputFlags } from "./start-command.ts";
+import { applyInputFlags } from "./run-inputs.ts";
 
 const uuid = (digit: number): string => `${String(digit).repeat(8)}-1111-4111-8111-111111111111`;
 const port = (key: string, path: string) => ({ key, label: key, binding: { path, mode: "two_way" } });
@@ -47,4 +50,39 @@ it("[L16] --pin, --from and --to accept node labels", () => {
     to: uuid(2),
     labels: { a: "b" },
   });
+});
+
+const schemas = new Map([[uuid(1), { type: "object", properties: { text: {}, to: {}, tone: {} } }]]);
+const described = (...input: string[]) =>
+  applyInputFlags(workflow, { ...words, input }, schemas).workflow?.nodes.map(({ parameters }) => parameters);
+
+it("[L831] --input for a parameter that the named node does not have is refused with the names it has", () => {
+  expect(described("Write.tone=warm")).toMatchObject([{ tone: "warm" }, {}]);
+  expect(described("tone=warm")).toMatchObject([{ tone: "warm" }, {}]);
+  expect(described("Send.anything=1")).toMatchObject([{}, { anything: 1 }]);
+  expect(() => described("Write.txet=hi")).toThrow(
+    expect.objectContaining({
+      exitCode: 2,
+      message: "Write (demo.text) has no parameter txet; did you mean text? (it has text, to, tone).",
+    }),
+  );
+});
+
+it("[L831] --input with the name of a node alone names the parameters of the node", () => {
+  expect(() => described("write=hi")).toThrow(
+    expect.objectContaining({
+      exitCode: 2,
+      message: "write is a node: write --input write.text=hi (parameters: text, to, tone)",
+    }),
+  );
+});
+
+it("[L910] a file that --input names must be JSON if its name says so; other files are text", () => {
+  const folder = mkdtempSync(join(tmpdir(), "inputs-"));
+  writeFileSync(join(folder, "a.json"), '{"to": oops}');
+  writeFileSync(join(folder, "a.txt"), '{"to": oops}');
+
+  expect(() => inputs(`text=@${join(folder, "a.json")}`)).toThrow(/a\.json:1:8 is not JSON/);
+  expect(inputs(`text=@${join(folder, "a.txt")}`)).toMatchObject([{ text: '{"to": oops}' }, {}]);
+  rmSync(folder, { recursive: true });
 });
