@@ -43,6 +43,21 @@ describe("looking back", () => {
     ).toHaveLength(2);
   });
 
+  it("[L720] runs show prints below the error of a run where in its package the handler failed", async () => {
+    const stack = "TypeError: no name\n    at Module.greet (main.mjs:5:55)\n    at lookUp (names.mjs:2:1)";
+    const error = { code: "E.RUNNER.FAILURE", message: "no name", details: { stack } };
+    const fixture = createCommandFixture({
+      getRun: run(runId, { status: "failed", nodes: [], error }),
+      getRunDefinition: { metadata: { name: "n" }, nodes: [], edges: [] },
+    });
+
+    await showRun(fixture.context, { run: runId });
+
+    expect(fixture.stdout()).toContain(
+      "E.RUNNER.FAILURE: no name\n    at Module.greet (main.mjs:5:55)\n    at lookUp (names.mjs:2:1)\n",
+    );
+  });
+
   it("[L31] runs ledger reads the ledger to its end, and ends with exit code 1 if a task was accepted twice", async () => {
     const figures = { accepted: 2, finished: 2, open: 0, attempts: 3, repeated: 1, refusedLate: 0, lost: 0, twice: 0 };
     const pages = [

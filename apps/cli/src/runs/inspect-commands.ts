@@ -13,7 +13,7 @@ import { stripControlCharacters } from "../output/terminal.ts";
 import { listFactPages } from "./run-follower.ts";
 import { describeResults } from "./run-results.ts";
 import { isRunEnded, statusColor } from "./run-status.ts";
-import { describeWarnings, renderRun } from "./run-view.ts";
+import { describeRunError, describeWarnings, renderRun } from "./run-view.ts";
 import { followToEnd } from "./start-command.ts";
 
 export async function listRuns(context: CommandContext, flags: RunFilterFlags & PageFlags): Promise<ExitCode> {
@@ -55,8 +55,12 @@ export async function showRun(context: CommandContext, { run: id, at }: TextInpu
   for (const line of renderRun(run, workflow, { paint: terminal.colors, columns, now, url: client.url })) terminal.print(line);
   if (at !== undefined) terminal.info(`State at log position ${at}; current state: astra runs show ${runId}`);
   const artifacts = (run.artifacts ?? []).map((one) => `artifact ${one.resourceId} (${one.type}) at ${one.workerName}`);
-  const error = run.error ? [`${run.error.code}: ${run.error.message}`] : [];
-  return printItem(context, run, [...error, ...describeWarnings(run), ...artifacts, ...describeResults(run, workflow)]);
+  return printItem(context, run, [
+    ...describeRunError(run),
+    ...describeWarnings(run),
+    ...artifacts,
+    ...describeResults(run, workflow),
+  ]);
 }
 
 /** The last instant in a past state of a run, which stands for "now" in it. */

@@ -112,6 +112,15 @@ export const describeWarnings = ({ nodes = [] }: Run): string[] =>
     warnings.map(({ code, message }) => stripControlCharacters(`warning ${code}: ${message}`)),
   );
 
+/** The error of a run, and where in its package the handler failed. */
+export function describeRunError({ error }: Run): string[] {
+  if (error === undefined) return [];
+  const stack = error.details?.["stack"];
+  // The first line of a stack repeats the message.
+  const frames = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
+  return [`${error.code}: ${error.message}`, ...frames].map((line) => stripControlCharacters(line));
+}
+
 export const describeRunStatus = (run: Run): string =>
   `run ${run.runId} ${run.status}${run.error ? ` · ${run.error.code}: ${stripControlCharacters(run.error.message)}` : ""}`;
 

@@ -32,6 +32,7 @@ import { requireRunRef } from "./change-commands.ts";
 import { followRun } from "./run-follower.ts";
 import { applyInputFlags, loadParameterSchemas, type RunInputFlags } from "./run-inputs.ts";
 import { describeResults } from "./run-results.ts";
+import { describeRunError } from "./run-view.ts";
 import { parseVersion } from "./run-status.ts";
 
 const submitTriesMax = 10;
@@ -206,11 +207,11 @@ export async function followToEnd(context: CommandContext, runId: string, watch:
     return null;
   });
   if (run === null) return exitCodes.interrupted;
-  const why = run.status === "failed" ? `astra why ${runId}` : `astra runs logs ${runId}`;
+  const why = run.status === "failed" ? [`astra why ${runId}`] : [];
   const results = json ? [] : describeResults(run, await client.getRunDefinition({ runId }));
   printItem(context, run, [`${runId} ${run.status}`, ...results]);
-  if (!json && run.error) terminal.error(`error ${run.error.code}: ${stripControlCharacters(run.error.message)}\n`);
-  if (!json) terminal.info(`next: ${why}, astra runs export ${runId}`);
+  if (!json && run.error) terminal.error(`error ${describeRunError(run).join("\n")}\n`);
+  if (!json) terminal.info(`next: ${[...why, `astra runs logs ${runId}`, `astra runs export ${runId}`].join(", ")}`);
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 

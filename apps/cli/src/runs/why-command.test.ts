@@ -1,7 +1,7 @@
 // The facts of a placement as people read them.
-import type { JsonObject } from "@astraflow/protocol";
+import type { JsonObject, Placement } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { explainReason } from "./why-command.ts";
+import { explainReason, suggestCommand } from "./why-command.ts";
 
 const now = Date.parse("2026-01-31T12:00:00Z");
 const place = { labels: new Map([["n-1", "Fetch"]]), startTimes: new Map([["n-1", "2026-01-31T11:59:00.000Z"]]), now };
@@ -60,4 +60,19 @@ const rows: [code: string, facts: JsonObject, explanation: string][] = [
 
 it.each(rows)("[L59] astra why explains the reason %s in plain language", (code, facts, explanation) => {
   expect(explainReason(code, facts, place)).toBe(explanation);
+});
+
+it("[L833] astra why suggests what can be done today: a worker with the package, or the field of the workflow to change", () => {
+  const workers = [
+    { workerName: "w-1", code: "package-missing", facts: { has: "", needs: "nobody@1.0.0" } },
+    { workerName: "w-2", code: "package-version", facts: { has: "1.0.0", needs: "1.1.0" } },
+  ];
+  const placement = { runId: "r-1", nodeId: "n-1", workers, reasons: [] } as unknown as Placement;
+
+  expect(suggestCommand("install-package", placement)).toBe(
+    "start a worker whose --packages-dir has nobody@1.0.0, or astra runs cancel r-1",
+  );
+  expect(suggestCommand("install-version", placement)).toContain("has version 1.1.0 of the package, or astra runs cancel r-1");
+  expect(suggestCommand("change-pool", placement)).toContain("policy.pool");
+  expect(suggestCommand("raise-key-limit", placement)).toContain("policy.concurrency.limit");
 });

@@ -77,9 +77,13 @@ function formatPlacement(placement: Placement, context: ExplanationContext): str
 
 const uuidAnywhere = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
-function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
+export function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placement): string {
   const blocked = (...codes: string[]): string =>
     stripControlCharacters(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");
+  const neededBy = (rule: string): string =>
+    stripControlCharacters(toText(workers.find(({ code }) => code === rule)?.facts["needs"]));
+  const startWorkerWith = (what: string): string =>
+    `start a worker whose --packages-dir has ${what}, or astra runs cancel ${runId}`;
   const [holder] = reasons.flatMap(({ facts }) => (Array.isArray(facts["holders"]) ? facts["holders"] : [])) as {
     run?: string;
   }[];
@@ -88,6 +92,10 @@ function suggestCommand(fix: string, { runId, nodeId, workers, reasons }: Placem
     "look-at-worker": `astra workers diagnose ${blocked("unhealthy")}`,
     "reconnect-worker": `astra workers diagnose ${blocked("away")}`,
     "start-worker": "astra worker",
+    "install-package": startWorkerWith(neededBy("package-missing") || "the package"),
+    "install-version": startWorkerWith(`version ${neededBy("package-version")} of the package`),
+    "change-pool": "set policy.pool of the node to a pool that has a worker, or start a worker with that --pool",
+    "raise-key-limit": "raise policy.concurrency.limit of the node in its workflow",
     ...(holder?.run !== undefined && { "wait-for-key": `astra runs watch ${stripControlCharacters(holder.run)}` }),
     "retry-now": `astra runs retry ${runId} ${nodeId}`,
     skip: `astra runs skip ${runId} ${nodeId}`,
