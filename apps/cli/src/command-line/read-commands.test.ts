@@ -172,7 +172,7 @@ describe("one thing", () => {
     await openPage(context(true), { id: "w-1" });
     await openPage(context(false), { id: "welcome" });
 
-    expect(opened).toEqual([`http://s/runs/${runId}`, "http://s/workers/i-1", "http://s/"]);
+    expect(opened).toEqual([`http://s/#${runId}`, "http://s/workers/i-1", "http://s/"]);
     expect(fixture.stdout()).toBe(`${opened.join("\n")}\n`);
     expect(fixture.stderr()).toContain(`no page at http://s/workflows/${other}`);
     await expect(openPage(context(true), { id: "nothing" })).rejects.toMatchObject({ exitCode: 3 });

@@ -16,7 +16,8 @@ export async function openPage(context: OpenPageContext, { id: nameOrId }: TextI
   const root = `${client.url}/`;
   const path = nameOrId === undefined ? "" : await findPagePath(nameOrId, context);
   const wanted = root + path;
-  const isThere = path === "" || (await context.hasPage(wanted));
+  // A fragment chooses what the start page shows.
+  const isThere = path === "" || path.startsWith("#") || (await context.hasPage(wanted));
   const url = isThere ? wanted : root;
   const opened = await context.openBrowser(url);
   printItem(context, { url, opened }, url);
@@ -36,5 +37,5 @@ async function findPagePath(nameOrId: string, { client }: CommandContext): Promi
     ...workflows.items.map(({ id, metadata }) => ({ id, name: metadata.name, folder: "workflows" })),
   ];
   const { folder, id } = findByNameOrId(nameOrId, targets, "run, worker or workflow", "astra runs list", "items");
-  return `${folder}/${encodeURIComponent(id)}`;
+  return folder === "runs" ? `#${id}` : `${folder}/${encodeURIComponent(id)}`;
 }

@@ -72,7 +72,7 @@ describe("the picture of a run", () => {
     expect(lines[0]).toMatch(/^✓ {2}Step first +succeeded 0\.2 s +w-1$/);
     expect(lines[1]).toMatch(/^◔ {2}Step second +━{6}─{9} {2}40 % +attempt 2 · w-2 +half way$/);
     expect(lines[2]).toMatch(/^◌ {2}Step third +waiting +waits for Step second$/);
-    expect(lines[3]).toBe("running · 1 of 3 done · run r · http://127.0.0.1:8080");
+    expect(lines[3]).toBe("running · 1 of 3 done · run r · http://127.0.0.1:8080/#r");
   });
 
   it("[L1] the run view lets no label or message move the cursor, and never wraps a line", () => {

@@ -180,7 +180,7 @@ function formatRunSummary(run: Run, all: readonly RunTreeRow[], { paint: colors,
   const done = top.filter(({ status }) => status?.status === "succeeded" || status?.status === "skipped").length;
   const began = run.startedAt ?? run.createdAt;
   const took = began ? ` · ${formatSeconds((run.finishedAt ? Date.parse(run.finishedAt) : now) - Date.parse(began))}` : "";
-  return `${colors.bold(run.status)} · ${done} of ${top.length} done${took} · run ${run.runId} · ${colors.dim(url)}`;
+  return `${colors.bold(run.status)} · ${done} of ${top.length} done${took} · run ${run.runId} · ${colors.dim(`${url}/#${run.runId}`)}`;
 }
 
 const formatSeconds = (ms: number): string => `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
