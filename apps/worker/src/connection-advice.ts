@@ -25,7 +25,7 @@ const adviceByReason: readonly { readonly when: RegExp; readonly advice: (contex
     when: /socket hang up/,
     advice: ({ urls }) => (urls.some((url) => url.startsWith("ws:")) ? "if the scheduler has TLS, dial wss://" : undefined),
   },
-  { when: /Unexpected server response: 404/, advice: () => "the address of the session door ends with /ws/worker" },
+  { when: /Unexpected server response: 404/, advice: () => "the address for workers ends with /ws/worker" },
 ];
 
 /** Undefined where the reason needs no advice. */

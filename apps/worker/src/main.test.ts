@@ -414,7 +414,7 @@ def mark(ctx):
     expect(workerCommand.flags).toContainEqual({
       flag: "--token",
       env: "ASTRA_WORKER_AUTH_TOKEN",
-      help: expect.stringContaining("token for the session door"),
+      help: expect.stringContaining("token that the scheduler accepts"),
     });
   });
 });

@@ -29,7 +29,11 @@ export interface ApiEndpoint {
 /** The settings of every command that talks to a scheduler. */
 export const endpointSettings = {
   url: { valueName: "url", help: `the scheduler (ASTRA_URL; default ${defaultUrl})`, default: defaultUrl, read: readUrl },
-  token: { valueName: "@file", help: "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)", read: readToken },
+  token: {
+    valueName: "@file",
+    help: "file with the token, - for stdin (ASTRA_TOKEN; default on loopback: dev-token)",
+    read: readToken,
+  },
   ca: {
     valueName: "file",
     help: "CA certificate (PEM) of the scheduler, if the system does not trust it (ASTRA_CA)",

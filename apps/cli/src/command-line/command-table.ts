@@ -39,6 +39,8 @@ type ValueRow =
       readonly help: string;
       readonly parse?: (text: string, before: never) => unknown;
       readonly default?: unknown;
+      /** What the help says instead of the default. */
+      readonly defaultHelp?: string;
       readonly choices?: readonly string[];
       readonly isRequired?: true;
     };
@@ -124,7 +126,7 @@ function applyValue<T extends Argument | Option>(target: T, value: ValueRow): T 
   target.description = row.help;
   if (row.choices !== undefined) target.choices(row.choices);
   if (row.parse !== undefined) target.argParser(row.parse as (text: string, before: unknown) => unknown);
-  if (row.default !== undefined) target.default(row.default);
+  if (row.default !== undefined) target.default(row.default, row.defaultHelp);
   if (row.isRequired && target instanceof Option) target.makeOptionMandatory();
   return target;
 }
@@ -209,9 +211,10 @@ export const instantOption = (help: string): ValueRow => ({
 });
 
 export const repeatedOption = (help: string): ValueRow => ({
-  help,
+  help: `${help}; may be repeated`,
   parse: (text: string, before: readonly string[]) => [...before, text],
   default: [],
+  defaultHelp: "none",
 });
 
 const examplesByCommand = new WeakMap<Command, readonly string[]>();

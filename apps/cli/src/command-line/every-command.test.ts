@@ -158,6 +158,29 @@ describe("every command", () => {
     },
   );
 
+  it.each(all.map(({ words }) => [words]))("[L912] the help of %s names units and defaults in words", async (words) => {
+    const help = (await runCommandLine([...words.split(" "), "--help"], {})).out;
+
+    expect(help).not.toMatch(/default: \[\]|\bdoors?\b/);
+    for (const [, description] of help.matchAll(/--\w+ <ms>\s+(.*(?:\n {10,}.*)*)/g))
+      expect(description).toContain("milliseconds");
+  });
+
+  it("[L912] help fits the terminal, also one that reports 0 columns", async () => {
+    let out = "";
+    const widest = async (columns: number, env: Record<string, string> = {}): Promise<number> => {
+      out = "";
+      await runCommandLine(["run", "--help"], env, { stdout: { write: (text) => (out += text), isTTY: true, columns } });
+      const flags = out.split("\n").filter((line) => /^ {4,}|^ {2}-/.test(line));
+      return Math.max(...flags.map((line) => line.length));
+    };
+
+    expect(await widest(0)).toBeLessThanOrEqual(80);
+    expect(out.split("\n").length).toBeLessThan(70);
+    expect(await widest(200)).toBeGreaterThan(80);
+    expect(await widest(200, { COLUMNS: "60" })).toBeLessThanOrEqual(60);
+  });
+
   const streams = Object.entries(examples).filter(([, { prints }]) => !Array.isArray(prints) && typeof prints === "object");
   const documents = Object.entries(examples).filter(([words]) => !streams.some(([one]) => one === words));
 

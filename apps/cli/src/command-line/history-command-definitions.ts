@@ -124,7 +124,7 @@ export const historyCommands: CommandTable = {
     examples: ["astra top", "--once", "--every 5000 --json"],
     options: {
       "--once": "print the current state as rows and exit",
-      "--every <ms>": { help: "refresh interval", parse: parseInteger(refreshMsMin, 3_600_000), default: 1_000 },
+      "--every <ms>": { help: "milliseconds between two looks", parse: parseInteger(refreshMsMin, 3_600_000), default: 1_000 },
     },
     run: (context, input: { once?: boolean; every: number }) =>
       showTop({ ...context, listenKeys: context.environment.listenForKeys }, input),

@@ -19,17 +19,22 @@ import { startInstallation } from "../local/up-command.ts";
 import { CliFailure, exitCodes } from "../output/cli-failure.ts";
 import { type CommandTable, type LocalCommandContext, parseInteger } from "./command-table.ts";
 
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
 export const startCommands: CommandTable = {
   up: {
     help: "run a scheduler, a worker and a demo on this machine, to try things out",
     examples: ["astra up", "--listen 127.0.0.1:0 --data-dir ./var", "--no-demo"],
     options: {
       "--listen <host:port>": "address of the scheduler (default 127.0.0.1:8080, or a free port if that is in use)",
-      "--data-dir <dir>": { help: "folder for the files of both", default: "./var" },
+      "--data-dir <dir>": { help: "folder for the files of scheduler and worker", default: "./var" },
       "--no-demo": "without the demo run",
-      "--log-level <level>": { help: "what the scheduler and the worker log to stderr", default: "warn" },
+      "--log-level <level>": {
+        help: `lowest level that scheduler and worker log to stderr: ${logLevels.join(", ")}`,
+        default: "warn",
+      },
     },
-    suggestions: { "log-level": ["trace", "debug", "info", "warn", "error", "fatal", "silent"] },
+    suggestions: { "log-level": logLevels },
     runLocally: startInstallation,
   },
 };
@@ -42,8 +47,8 @@ export const toolCommands: CommandTable = {
     help: "check whether this machine can run a scheduler, and show what its store keeps",
     examples: ["astra doctor", "--failpoints", "--json --data-dir /var/lib/astra"],
     options: {
-      "--data-dir <dir>": { help: "the folder whose disk is measured", default: "./var/scheduler" },
-      "--listen <host:port>": { help: "the address to check", default: "127.0.0.1:8080" },
+      "--data-dir <dir>": { help: "data folder of the scheduler", default: "./var/scheduler" },
+      "--listen <host:port>": { help: "address that the scheduler is to listen on", default: "127.0.0.1:8080" },
       "--store <url>": "the scheduler's store, if it is PostgreSQL (ASTRA_SCHEDULER_STORE)",
       "--repair": "make a damaged sqlite store open again with what is left of it; its scheduler must be stopped",
       "--failpoints": "list the failpoints instead",

@@ -58,10 +58,13 @@ export function buildProgram(environment: CliEnvironment, setExitCode: (code: nu
     .configureOutput({
       writeOut: (text) => void environment.stdout.write(text),
       writeErr: (text) => void environment.stderr.write(text),
+      getOutHelpWidth: () => helpWidth(environment),
+      getErrHelpWidth: () => helpWidth(environment),
       outputError: (text, write) => write(text.replace(/^error: /, "error E.REQUEST.INVALID: ")),
     })
-    .configureHelp({ formatHelp })
+    .configureHelp({ formatHelp, minWidthToWrap: 16 })
     .showHelpAfterError("Run with --help for usage.")
+    .helpOption("-h, --help", "show this help")
     .helpCommand("help [command]", "show help for a command");
   setExamples(program, ["astra up", "astra run examples/workflows/welcome.json", "astra runs list --filter status:failed"]);
   addCommands(program, startCommands, environment, setExitCode);
@@ -79,6 +82,12 @@ export function buildProgram(environment: CliEnvironment, setExitCode: (code: nu
   for (const table of [runCommands, workflowCommands, workerCommands, packageCommands, historyCommands, toolCommands])
     addCommands(program, table, environment, setExitCode);
   return program;
+}
+
+/** In a pipe as on a terminal of 80 columns. */
+function helpWidth(environment: CliEnvironment): number {
+  const { stdoutColumns } = createCommandTerminal({ color: false }, environment);
+  return Number.isFinite(stdoutColumns) ? stdoutColumns : 80;
 }
 
 /** Explains a flag that stands before its command, where other programs take it. */

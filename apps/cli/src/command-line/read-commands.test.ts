@@ -77,7 +77,7 @@ describe("looking back", () => {
       ["getLedger", { after: 9 }],
     ]);
     expect(fixture.stdout()).toMatch(/facts +1\.\.9\naccepted +2\n/);
-    expect(fixture.stderr()).toContain("0 tasks were lost and 1 were accepted twice");
+    expect(fixture.stderr()).toContain("Tasks lost: 0, accepted twice: 1");
   });
 
   it("[L31] runs diff lists different results and durations of a node, and ignores a small difference in duration", () => {

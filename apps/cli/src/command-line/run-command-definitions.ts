@@ -33,7 +33,9 @@ export const runCommands: CommandTable = {
       "<workflow>": "a JSON file with a workflow or {workflow, clientId} (- is stdin), or the name or id of a stored workflow",
     },
     options: {
-      "--input <name=value>": repeatedOption("set a parameter (name or node.name) to JSON, text or @FILE"),
+      "--input <name=value>": repeatedOption(
+        "set a parameter (name, or node.name) to a JSON value, a text, or the content of @FILE",
+      ),
       "--watch": "follow the run (the default; with --json, print one line per fact)",
       "--detach": "start the run and return at once",
       "--from <node>": "run this node and its successors; earlier results must be pinned or reused",
@@ -44,8 +46,11 @@ export const runCommands: CommandTable = {
       "--label <name=value>": repeatedOption("attach a label to the run"),
       "--dry-run": "show what would run and which problems there are, without starting it",
       "--allow-unknown": "start although no worker offers a required package; its nodes wait",
-      "--priority <0-9>": { help: "lower numbers run first", parse: parseInteger(0, 9) },
-      "--timeout <ms>": { help: "fail the run after this time", parse: parseInteger(1, Number.MAX_SAFE_INTEGER) },
+      "--priority <0-9>": { help: "lower numbers run first (default: 5)", parse: parseInteger(0, 9) },
+      "--timeout <ms>": {
+        help: "fail the run after this many milliseconds (default: no limit)",
+        parse: parseInteger(1, Number.MAX_SAFE_INTEGER),
+      },
       "--key <key>": "Idempotency-Key: the same key and file give the same run",
     },
     run: startRun,

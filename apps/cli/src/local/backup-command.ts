@@ -2,6 +2,7 @@
 
 import type { CommandContext } from "../api/command-context.ts";
 import { CliFailure, type ExitCode, exitCodes } from "../output/cli-failure.ts";
+import { formatCount } from "../output/format.ts";
 import { loadScheduler, type WrittenBackup } from "./app-loader.ts";
 
 export interface BackupFlags {
@@ -30,7 +31,7 @@ const toRequest = ({ folder, dataDir, store }: BackupFlags) => ({ folder, dataDi
 
 function printReport({ terminal, json }: BackupContext, report: WrittenBackup, sentence: string): void {
   if (json) terminal.print(JSON.stringify(report));
-  else terminal.print(`${sentence} (${report.files} files, ${report.bytes} bytes)`);
+  else terminal.print(`${sentence} (${formatCount(report.files, "file")}, ${formatCount(report.bytes, "byte")})`);
 }
 
 /** The scheduler's package is loaded by name, so its faults are recognized by their code. */

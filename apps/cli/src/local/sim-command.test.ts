@@ -50,7 +50,7 @@ describe("astra sim", () => {
       err: expect.stringContaining("requeue-forgets-fence was caught by single-lease (I3) in seed"),
     });
     expect(caught.out).toContain("single-lease (I3)");
-    expect(missed).toMatchObject({ exitCode: 1, err: expect.stringContaining("was not caught in 1 seeds") });
+    expect(missed).toMatchObject({ exitCode: 1, err: expect.stringContaining("was not caught in 1 seed\n") });
   });
 
   it("[X46] astra sim --story prints the trace of one seed", async () => {

@@ -5,6 +5,7 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Switches, TextInput } from "../api/command-context.ts";
 import { type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
+import { formatCount } from "../output/format.ts";
 import type { Terminal } from "../output/terminal.ts";
 import {
   type FoundViolation,
@@ -129,10 +130,12 @@ async function runCampaign(
 function checkMutantCaught(plant: string, { violations, seeds }: SimulationReport, terminal: Terminal): ExitCode {
   const [first] = violations;
   if (first === undefined) {
-    terminal.info(`${plant} was not caught in ${seeds} seeds`);
+    terminal.info(`${plant} was not caught in ${formatCount(seeds, "seed")}`);
     return exitCodes.failed;
   }
-  terminal.info(`${plant} was caught by ${first.checker} (${first.invariant}) in seed ${first.seed}, after ${seeds} seeds`);
+  terminal.info(
+    `${plant} was caught by ${first.checker} (${first.invariant}) in seed ${first.seed}, after ${formatCount(seeds, "seed")}`,
+  );
   return exitCodes.ok;
 }
 

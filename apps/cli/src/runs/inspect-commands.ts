@@ -91,7 +91,7 @@ function printLedger(context: CommandContext, ledger: Pick<Ledger, "figures" | "
   const { lost, twice } = figures;
   if (lost === 0 && twice === 0) return exitCodes.ok;
   // Neither may ever happen, so the exit code reports it too.
-  const message = `${lost} tasks were lost and ${twice} were accepted twice. This is a bug; please report it.\n`;
+  const message = `Tasks lost: ${lost}, accepted twice: ${twice}. This is a bug; please report it.\n`;
   if (!context.json) context.terminal.error(message);
   return exitCodes.failed;
 }

@@ -5,7 +5,7 @@ import { type CommandContext, printItem, printList, type TextInput } from "../ap
 import { type FilterFlags, matchesEveryWord, resolveFilter } from "../lookup/list-filters.ts";
 import { findByNameOrId } from "../lookup/name-lookup.ts";
 import type { ExitCode } from "../output/cli-failure.ts";
-import { formatPairs, formatTimeSpan } from "../output/format.ts";
+import { formatCount, formatPairs, formatTimeSpan } from "../output/format.ts";
 import { formatTextTable } from "../output/table.ts";
 
 type Queue = QueueList["items"][number];
@@ -67,7 +67,7 @@ export async function showQueue(context: CommandContext, { queue: nameOrId }: Te
     ["worker", needs.worker ?? "any"],
     ["waiting", formatWaitingCount(queue)],
     ["oldest", formatOldestWait(queue) || "-"],
-    ["could take it", `${workers.fitting} workers`],
+    ["could take it", formatCount(workers.fitting, "worker")],
   ];
   const lines = [...formatTextTable(about), ...(blocked.length > 0 ? ["cannot take it now:", ...formatTextTable(blocked)] : [])];
   const hint = workers.fitting === 0 && `next: astra workers list --filter package:${needs.package}`;

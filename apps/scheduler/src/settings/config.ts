@@ -6,14 +6,12 @@ import { defaultSettings, type TenantSettings } from "@astraflow/engine";
 import type { RetentionPolicy } from "@astraflow/services";
 import {
   deepFreeze,
-  flagsOf,
+  formatSettingsHelp,
   isLoopbackHost,
   readSettings,
   type SettingGrammar,
   SettingProblem,
-  type SettingRow,
   type SettingSources,
-  variableOf,
 } from "@astraflow/settings";
 import { type Failpoint, parseFailpoints } from "../platform/failpoints.ts";
 import { type AccessToken, type AdminPassword, devToken, readAdminPasswords, readTokens } from "./secrets.ts";
@@ -238,19 +236,13 @@ function findConflicts(settings: GivenSettings, tenants: Readonly<Record<string,
     [settings.threads > 1, "--threads is above 1, but a scheduler has one engine thread; write 0 or 1."],
     [
       settings.respListen !== "",
-      "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
+      "--resp-listen cannot be used yet: this version has no RESP server; leave it out. Workers and REST callers use --listen.",
     ],
   ];
   return rules.filter(([isBroken]) => isBroken).map(([, problem]) => problem);
 }
 
 export function describeSettings(): string {
-  const rows: [string, string][] = Object.entries<SettingRow>(settingTable).map(([key, row]) => [
-    `${flagsOf(key, row)[0]}${row.valueName ? ` ${row.valueName}` : ""}`,
-    row.help,
-  ]);
-  rows.push(["--config FILE", "the same settings as a JSON object, by name; flags and environment win"]);
-  const width = Math.max(...rows.map(([flag]) => flag.length));
   return [
     "astra scheduler: takes work, finds the worker that can do it, and loses nothing.",
     "",
@@ -259,9 +251,13 @@ export function describeSettings(): string {
     "  astra scheduler --config scheduler.json",
     "  ASTRA_SCHEDULER_STORE=postgres://astra:SECRET@db.internal:5432/astra astra scheduler --token ops=@/etc/astra/ops.token",
     "",
-    ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
+    ...formatSettingsHelp(settingTable, variablePrefix),
+    `  --config FILE, ${grammar.configVariable}`,
+    "      JSON file with the same settings by name, such as dataDir",
+    "  --version",
+    "      print the version",
     "",
-    `Each setting is also an environment variable, like ${variableOf(variablePrefix, "dataDir")}.`,
+    "Flags win over the environment, that over the file.",
     "Files of tokens and certificates are read again when they change, and on SIGHUP. In the file of --config, `tenants` holds",
     `settings of single tenants: {"tenants": {"acme": {"lease": 60000, "requireCertificate": true}}}; ${tenantKeys.join(", ")}.`,
   ].join("\n");

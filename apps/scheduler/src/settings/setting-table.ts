@@ -51,17 +51,17 @@ const frames = (help: string) => ({ valueName: "N", help, default: 0, read: read
 export const settingTable = {
   listen: {
     valueName: "HOST:PORT",
-    help: "where REST and the worker door listen; port 0 picks a free one",
+    help: "address for the API, the page and the connections of workers; port 0 picks a free one",
     default: { host: "127.0.0.1", port: 8080 } as Address,
     read: readAddress,
   },
-  respListen: text("HOST:PORT", "where the RESP door will listen; not in this version"),
-  dataDir: { ...text("DIR", "the scheduler's own folder"), default: "./var/scheduler" },
+  respListen: text("HOST:PORT", "address for clients that speak RESP; not in this version"),
+  dataDir: { ...text("DIR", "folder for the store, keys and files of this scheduler"), default: "./var/scheduler" },
   store: text(
     "URL",
     "sqlite:FILE, by default in the data folder, or postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several schedulers can share",
   ),
-  dev: toggle(`accept the token "dev-token"; only on loopback`),
+  dev: toggle(`for trying things out: accept the token dev-token; only on a loopback address`),
   token: {
     valueName: "NAME=@FILE",
     help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+read+edit+operate+admin+metrics=@FILE, or roles like workflow.viewer, for some things only (by default all but admin and metrics, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
@@ -119,7 +119,7 @@ export const settingTable = {
     max: 64,
     unit: "threads",
   }),
-  grace: milliseconds("shutdown timeout after SIGTERM", 10_000, 0),
+  grace: milliseconds("how long requests and commits may take to end after SIGTERM before the process ends anyway", 10_000, 0),
   heartbeat: milliseconds("how often workers report", 10_000),
   lease: milliseconds("how long a silent worker keeps its work", 30_000, 200),
   ackDeadline: milliseconds("how long a dispatch may stay unacknowledged", 5_000),
@@ -132,7 +132,13 @@ export const settingTable = {
     "how long an attempt that is over keeps its slot at a worker that cannot stop it, at most",
     3_600_000,
   ),
-  logLevel: { valueName: "LEVEL", help: logLevels.join(" | "), choices: logLevels, default: "info" as LogLevel, read: readLevel },
+  logLevel: {
+    valueName: "LEVEL",
+    help: "lowest level to log to stderr",
+    choices: logLevels,
+    default: "info" as LogLevel,
+    read: readLevel,
+  },
   cluster: {
     valueName: "NAME",
     help: "name of this installation; a store belongs to one installation, so all its schedulers use the same name",

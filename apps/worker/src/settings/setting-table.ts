@@ -1,7 +1,14 @@
 // Every setting of the worker, and the help text that lists them. A key is the variable without its prefix and, in kebab-case, the flag; `flag` is a shorter one.
 
 import { outputBytesMaxDefault, resourceDefaults } from "@astraflow/runtime";
-import { flagsOf, type SettingRow, type SettingTable, type SettingValues, variableOf } from "@astraflow/settings";
+import {
+  flagsOf,
+  formatSettingsHelp,
+  type SettingRow,
+  type SettingTable,
+  type SettingValues,
+  variableOf,
+} from "@astraflow/settings";
 import manifest from "../../package.json" with { type: "json" };
 import {
   number,
@@ -32,51 +39,72 @@ const fixedRetries = "how often and when unacked frames are sent again is fixed 
 
 export const workerSettings = {
   SCHEDULER_WS_URL: {
+    valueName: "URL",
     flag: "url",
     read: readUrls,
-    help: "address of the scheduler's session door (ws:// or wss://), or of its replicas, with commas between them",
+    help: "address of the scheduler (ws://, wss://, http:// or https://); several with commas between them if there are replicas",
     default: ["ws://127.0.0.1:8080/ws/worker"],
   },
-  TENANT: { read: readPrintable, help: "tenant that the token belongs to", default: "default" },
+  TENANT: { valueName: "NAME", read: readPrintable, help: "tenant that the token belongs to", default: "default" },
   WORKER_NAME: {
+    valueName: "NAME",
     flag: "name",
     read: readPrintable,
     help: "label for people; need not be unique; by default the name of the machine",
   },
   WORKER_INSTANCE_ID: {
+    valueName: "ID",
     flag: "instance-id",
     read: pattern(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/, "1 to 128 letters, digits or . _ : -"),
     help: "identity; by default created once and stored in the data directory",
   },
-  AUTH_MODE: { read: oneOf("token", "mtls"), help: "how to authenticate", choices: ["token", "mtls"], default: "token" },
+  AUTH_MODE: {
+    read: oneOf("token", "mtls"),
+    help: "how to authenticate: token, or mtls with a client certificate",
+    choices: ["token", "mtls"],
+    default: "token",
+  },
   AUTH_TOKEN: {
+    valueName: "@FILE",
     flag: "token",
     read: readToken,
-    help: "token for the session door: on the command line @FILE (its first line, read again at each handshake), - for stdin, or dev-token",
+    help: "token that the scheduler accepts: on the command line @FILE (its first line, read again at each handshake), - for stdin, or dev-token",
   },
   AUTH_FINGERPRINT: {
+    valueName: "TEXT",
     read: readText,
     help: "certificate fingerprint to send in mode mtls; the scheduler checks the certificate itself",
   },
-  CA: { read: readText, help: "PEM file with the CA certificates to trust for wss://; by default those of Node" },
+  CA: {
+    valueName: "FILE",
+    read: readText,
+    help: "PEM file with the CA certificates to trust for wss://; by default those of Node",
+  },
   TLS_CERT: {
+    valueName: "FILE",
     read: readText,
     help: "PEM file with this worker's certificate for wss://, read again at each connection; without a token the mode is mtls",
   },
-  TLS_KEY: { read: readText, help: "PEM file with the key of that certificate" },
+  TLS_KEY: { valueName: "FILE", read: readText, help: "PEM file with the key of that certificate" },
   INSECURE_CONNECT: {
     valueName: null,
     read: readBoolean,
     help: "send the token unencrypted, over ws:// to another machine; only in a trusted network",
     default: false,
   },
-  WORKER_VERSION: { read: readPrintable, help: "version to announce", default: manifest.version },
-  CONCURRENCY_MAX_PARALLEL: { flag: "max-parallel", read: wholeNumber(1, 2_048), help: "tasks that run at once", default: 4 },
-  CONCURRENCY_PER_NODE_LIMITS: { read: readLimits, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
-  RUNTIME_NAMES: { read: readList, help: "runtimes to announce", default: ["node"] },
-  FEATURE_FLAGS: { read: readList, help: "features to announce beside the worker's own" },
-  POOL: { read: readPrintable, help: "pool this worker belongs to" },
-  TAGS: { read: readTags, help: 'tags for placement, as JSON: {"gpu": "a100"}' },
+  WORKER_VERSION: { valueName: "VERSION", read: readPrintable, help: "version to announce", default: manifest.version },
+  CONCURRENCY_MAX_PARALLEL: {
+    valueName: "N",
+    flag: "max-parallel",
+    read: wholeNumber(1, 2_048),
+    help: "tasks that run at once",
+    default: 4,
+  },
+  CONCURRENCY_PER_NODE_LIMITS: { valueName: "JSON", read: readLimits, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
+  RUNTIME_NAMES: { valueName: "LIST", read: readList, help: "runtimes to announce", default: ["node"] },
+  FEATURE_FLAGS: { valueName: "LIST", read: readList, help: "features to announce beside the worker's own" },
+  POOL: { valueName: "NAME", read: readPrintable, help: "pool this worker belongs to" },
+  TAGS: { valueName: "JSON", read: readTags, help: 'tags for placement, as JSON: {"gpu": "a100"}' },
   PACKAGES_DIR: {
     read: readPackagesDir,
     help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
@@ -137,16 +165,21 @@ export const workerSettings = {
     help: "large parts of a bigger result stay here as artifacts, and the result refers to them",
     default: resourceDefaults.inlineBytesMax,
   },
-  HEARTBEAT_INTERVAL_SECONDS: { read: wholeNumber(1, 3_600), help: "used when the scheduler announces no period", default: 10 },
+  HEARTBEAT_INTERVAL_SECONDS: {
+    read: wholeNumber(1, 3_600),
+    help: "how often to report to a scheduler that announces no period",
+    default: 10,
+  },
   SESSION_ACCEPT_TIMEOUT_SECONDS: { read: wholeNumber(1, 3_600), help: "how long the scheduler may take to accept", default: 10 },
   SESSION_WINDOW_SIZE: {
+    valueName: "N",
     read: wholeNumber(1, 1_024),
-    help: "frames in flight when the scheduler announces no window",
+    help: "frames in flight to a scheduler that announces no window",
     default: 64,
   },
   RECONNECT_BASE_DELAY_SECONDS: { read: number(0.1, 3_600), help: "pause before the second attempt to connect", default: 1 },
   RECONNECT_MAX_DELAY_SECONDS: { read: number(0.1, 3_600), help: "longest pause between attempts to connect", default: 30 },
-  RECONNECT_JITTER: { read: number(0, 1), help: "share of the pause that is random", default: 0.2 },
+  RECONNECT_JITTER: { valueName: "SHARE", read: number(0, 1), help: "share of the pause that is random", default: 0.2 },
   RECONNECT_ABORT_ON_AUTH_ERROR: {
     valueName: null,
     read: readBoolean,
@@ -160,6 +193,7 @@ export const workerSettings = {
     default: 30_000,
   },
   THREADS: {
+    valueName: "N",
     read: wholeNumber(0, 1),
     help: "1: no handler runs in the thread of the connection, so that one that blocks does not look like a dead worker; 0: all handlers for Node in that thread",
     default: 1,
@@ -205,14 +239,17 @@ export const workerSettings = {
     default: 5,
   },
   DRAIN_MEMORY: {
+    valueName: "PERCENT",
     read: number(1, 101),
     help: "take no new work from this percentage of memory on (101: never); default: what the scheduler announces, else 90",
   },
   DRAIN_DISK: {
+    valueName: "PERCENT",
     read: number(1, 101),
     help: "the same for the disk of the data directory; default: what the scheduler announces, else 95",
   },
   METRICS_LISTEN: {
+    valueName: "HOST:PORT",
     read: readHostPort,
     help: "HOST:PORT for /metrics, /healthz and /inventory; port 0 picks a free one; by default none of them is served",
   },
@@ -222,7 +259,13 @@ export const workerSettings = {
     help: "let other machines reach that address, although it is neither encrypted nor protected by a token",
     default: false,
   },
-  LOG_LEVEL: { read: oneOf(...logLevels), help: "lowest level to log", choices: logLevels, default: "info" },
+  LOG_LEVEL: {
+    valueName: "LEVEL",
+    read: oneOf(...logLevels),
+    help: "lowest level to log to stderr",
+    choices: logLevels,
+    default: "info",
+  },
   TRANSPORT: ignored(oneOf("websocket"), "there is no other transport"),
   SCHEDULER_REST_BASE_URL: ignored(readText, "the API is at the address of the session"),
   HANDSHAKE_PROTOCOL_VERSION: ignored(wholeNumber(1, 1_000), "this worker speaks session protocol 2"),
@@ -261,10 +304,7 @@ export function renderHelp(): string {
     "  astra worker --token dev-token --packages-dir examples/packages",
     "  astra worker --url wss://scheduler.example/ws/worker --token @worker.token",
     "",
-    ...listedSettings.flatMap((row) => [
-      `  ${row.flag}, ${row.variable}`,
-      `      ${row.help}${row.default === undefined ? "" : ` (default ${String(row.default)})`}`,
-    ]),
+    ...formatSettingsHelp(workerSettings, variablePrefix),
     `  --config FILE, ${configVariable}`,
     "      JSON file with the same settings",
     "",
