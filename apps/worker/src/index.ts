@@ -4,12 +4,13 @@ import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { type ExitCode, exitCodes, Fault, formatSettingsFault } from "@astraflow/protocol";
 import pino from "pino";
-import { loadOrCreateInstanceId } from "./identity/instance-id.ts";
+import { findInstanceId, loadOrCreateInstanceId } from "./identity/instance-id.ts";
 import { readWorkerConfig } from "./settings/config.ts";
 import { listedSettings, renderHelp } from "./settings/setting-table.ts";
 import { ShutdownSignals } from "./signals.ts";
 import { TaskLog } from "./task-log.ts";
-import { WorkerApp } from "./worker-app.ts";
+import { realEnvironment, WorkerApp } from "./worker-app.ts";
+import { checkWorker, describeSettingProblems, formatCheckLines, type WorkerCheckLine } from "./worker-check.ts";
 
 /** The command of the `astra` program; `run` answers with the exit code, and the process should end then. */
 export const workerCommand = {
@@ -32,12 +33,19 @@ async function runWorker(argv: readonly string[], env: Readonly<Record<string, s
     readInput: () => readFileSync(0, "utf8"),
     isDirectory,
   });
-  if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
+  if ("problems" in reading)
+    return reading.wantsCheck
+      ? reportCheck(describeSettingProblems(reading.problems))
+      : reportProblems(reading.problems, "astra worker --help");
   if ("wantsHelp" in reading) {
     process.stdout.write(renderHelp());
     return exitCodes.ok;
   }
   const { config, warnings } = reading;
+  if (reading.wantsCheck) {
+    const instance = config.instanceId ?? findInstanceId(config.dataDir) ?? "worker-check";
+    return reportCheck(await checkWorker({ config, instance, warnings, environment: realEnvironment }));
+  }
   const instance = loadOrCreateInstanceId(config.dataDir);
   if (instance instanceof Fault) return reportProblems([instance.message], "astra worker --data-dir DIR");
   const worker = config.instanceId ?? instance;
@@ -67,6 +75,11 @@ async function runWorker(argv: readonly string[], env: Readonly<Record<string, s
     taskLog.flush();
     signals.close();
   }
+}
+
+function reportCheck(lines: readonly WorkerCheckLine[]): ExitCode {
+  process.stdout.write(formatCheckLines(lines));
+  return lines.every(({ isGood }) => isGood) ? exitCodes.ok : exitCodes.failed;
 }
 
 function reportProblems(problems: readonly string[], next: string): ExitCode {

@@ -222,6 +222,21 @@ describe("the worker program", () => {
     },
   );
 
+  it("[W912] astra worker --check prints one line for each thing, ends with 1 if one is a problem, and leaves no data directory", async () => {
+    const door = await scheduler();
+    const good = start([...usual(door.url), "--check"]);
+    const ended = await good.ended();
+    const wrong = await start([...usual(door.url), "--check", "--tenannt", "x"]).ended();
+
+    expect(ended).toMatchObject({ code: 0, stderr: "" });
+    expect(ended.stdout).toMatch(/^ok {7}settings {3}.*\n[^]*^ok {7}scheduler {2}/m);
+    expect(existsSync(good.dataDir)).toBe(false);
+    expect(wrong).toMatchObject({
+      code: 1,
+      stdout: "problem  settings  --tenannt is not a flag of this command; did you mean --tenant?\n",
+    });
+  });
+
   it("[W63] the worker ends after its grace period and returns the task it could not finish", async () => {
     const door = await scheduler();
     const started = start([...usual(door.url), "--grace", "1"]);

@@ -275,7 +275,7 @@ function identityDigest(tenant: string, instance: string): string {
     .slice(0, 16);
 }
 
-const realEnvironment: WorkerEnvironment = {
+export const realEnvironment: WorkerEnvironment = {
   now: () => performance.now(),
   wallClock: () => Date.now(),
   random: () => Math.random(),

@@ -19,6 +19,7 @@ export { type AttemptOutcome, summarizeOutcome } from "./attempts/outcome.ts";
 export { outputBytesMaxDefault } from "./handlers/handler-host.ts";
 export { captureOutput } from "./handlers/handler-output.ts";
 export { NextError } from "./handlers/middleware-call.ts";
+export { type InspectedPackage, inspectPackages } from "./handlers/package-inspection.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
 export type { HostingSettings } from "./hosts/host-set.ts";
@@ -42,6 +43,7 @@ export {
   type WorkerHealth,
   type WorkerIdentity,
 } from "./scheduler-link/link-ports.ts";
+export { probeScheduler, type SchedulerProbe } from "./scheduler-link/scheduler-probe.ts";
 export type { DialerEvents, DialTarget, SchedulerDialer, TlsCredentials } from "./scheduler-link/websocket-dialer.ts";
 export { createDirectory } from "./system/create-directory.ts";
 export type { WorkerEnvironment } from "./system/environment.ts";

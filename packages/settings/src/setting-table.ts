@@ -47,7 +47,7 @@ export const variableOf = (prefix: string, key: string): string => prefix + snak
 
 const snakeCase = (key: string): string => key.replace(/(?<=[a-z])[A-Z]/g, (character) => `_${character}`);
 
-export type SettingRequest = "run" | "help" | "version";
+export type SettingRequest = "run" | "help" | "version" | "check";
 
 /** How environment variables are spelled. */
 export interface VariableGrammar {

@@ -80,7 +80,7 @@ const grammar: SettingGrammar = {
 
 export function readConfig(sources: SettingSources): ConfigResult {
   const { request, values: settings, unread, problems: readProblems } = readSettings(settingTable, grammar, sources);
-  if (request !== "run") return { type: request };
+  if (request === "help" || request === "version") return { type: request };
   const thresholds = thresholdsOf(settings);
   const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
   const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);

@@ -24,6 +24,17 @@ export function loadOrCreateInstanceId(dataDir: string): string | Fault {
   }
 }
 
+/** Undefined where there is none yet, or none that can be read: nothing is made. */
+export function findInstanceId(dataDir: string): string | undefined {
+  try {
+    const id = readInstanceId(path.join(dataDir, instanceIdFile)) ?? "";
+    return instanceIdPattern.test(id) ? id : undefined;
+  } catch {
+    // The folder is no folder, or not ours to read: who looks at the data directory says so.
+    return undefined;
+  }
+}
+
 function readInstanceId(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trim();

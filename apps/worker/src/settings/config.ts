@@ -11,8 +11,8 @@ export type WorkerConfig = ReturnType<typeof buildConfig>;
 
 export type WorkerConfigResult =
   /** `warnings`: settings that were given and have no effect here. */
-  | { readonly config: WorkerConfig; readonly warnings: readonly string[] }
-  | { readonly problems: readonly string[] }
+  | { readonly config: WorkerConfig; readonly warnings: readonly string[]; readonly wantsCheck: boolean }
+  | { readonly problems: readonly string[]; readonly wantsCheck: boolean }
   | { readonly wantsHelp: true };
 
 const grammar: SettingGrammar = {
@@ -21,6 +21,7 @@ const grammar: SettingGrammar = {
   requests: new Map([
     ["--help", "help"],
     ["-h", "help"],
+    ["--check", "check"],
   ]),
   takesNextArgument: (next, isSwitch) => !isSwitch || next === "true" || next === "false",
   isEmptyVariableUnset: false,
@@ -47,14 +48,15 @@ const grammar: SettingGrammar = {
 export function readWorkerConfig(sources: WorkerSettingSources): WorkerConfigResult {
   const { request, values, origins, problems, warnings } = readSettings(workerSettings, grammar, sources);
   if (request === "help") return { wantsHelp: true };
-  if (problems.length > 0) return { problems };
+  const wantsCheck = request === "check";
+  if (problems.length > 0) return { problems, wantsCheck };
   const mode = resolveAuthMode(values, origins.has("AUTH_MODE"));
   const conflicts = findSettingConflicts(values, mode);
-  if (conflicts.length > 0) return { problems: conflicts };
+  if (conflicts.length > 0) return { problems: conflicts, wantsCheck };
   const token = origins.get("AUTH_TOKEN");
   const isTokenFile = token?.origin === "flag" && String(token.value).startsWith("@");
   const tokenFile = isTokenFile ? String(token.value).slice(1) : undefined;
-  return { config: buildConfig(values, { hostname: sources.hostname, mode, tokenFile }), warnings };
+  return { config: buildConfig(values, { hostname: sources.hostname, mode, tokenFile }), warnings, wantsCheck };
 }
 
 function findSettingConflicts(values: WorkerSettingValues, mode: AuthMode): string[] {
