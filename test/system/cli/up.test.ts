@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SchedulerApi } from "../harness/installation.ts";
-import { type AstraProcess, makeTemporaryFolder, pollUntil, spawnAstra, withTimeout } from "../harness/processes.ts";
+import { type AstraProcess, makeTemporaryFolder, pollUntil, runAstra, spawnAstra, withTimeout } from "../harness/processes.ts";
 
 /** Processes that were not started by us but must be gone too. */
 const isAlive = (pid: number): boolean =>
@@ -75,6 +75,27 @@ describe("astra up", () => {
 
     expect(children).toHaveLength(2);
     await pollUntil("the children to end", async () => children.every((pid) => !isAlive(pid)));
+  });
+
+  it("[L913] a second astra up with the same data folder says where the first one is and how to stop it, and starts nothing", async () => {
+    const dataDir = join(makeTemporaryFolder(), "var");
+    const first = spawnAstra(["up", "--no-demo", "--listen", "127.0.0.1:0", "--data-dir", dataDir]);
+    const http = String((await first.ready())["http"]);
+    await pollUntil("the welcome", async () => first.stderr().includes("AstraFlow is up"));
+
+    const second = await runAstra(["up", "--no-demo", "--data-dir", dataDir]);
+    const elsewhere = await runAstra(["up", "--no-demo", "--listen", "127.0.0.1:1", "--data-dir", dataDir]);
+
+    expect(second).toMatchObject({ code: 0, stdout: "" });
+    expect(second.stderr).toContain("AstraFlow is already running");
+    expect(second.stderr).toContain(`page     ${http}/`);
+    expect(second.stderr).toContain(`npx astra runs list --url ${http}`);
+    expect(second.stderr).toContain(`kill ${first.pid}\n`);
+    expect(second.stderr).not.toMatch(/EADDRINUSE|E\.STORE|in use/);
+    expect(elsewhere).toMatchObject({ code: 6, stdout: "" });
+    process.kill(first.pid, "SIGTERM");
+    expect(await withTimeout(first.ended, "the end of astra up", first.stderr)).toEqual({ code: 0, signal: null });
+    expect(existsSync(join(dataDir, "up.json"))).toBe(false);
   });
 
   it("[L10] astra up takes a free port and reports it when 8080 is in use, but does not replace a port that was requested", async () => {

@@ -23,6 +23,7 @@ const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"]
 
 export const startCommands: CommandTable = {
   up: {
+    isOffline: true,
     help: "run a scheduler, a worker and a demo on this machine, to try things out",
     examples: ["astra up", "--listen 127.0.0.1:0 --data-dir ./var", "--no-demo"],
     options: {

@@ -13,6 +13,7 @@ import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
 import { tryListen } from "./doctor-command.ts";
+import { findRunningInstallation, noteInstallation, type RunningInstallation, removeNote } from "./running-installation.ts";
 
 const astraProgram = fileURLToPath(new URL("../../bin/astra.mjs", import.meta.url));
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
@@ -40,8 +41,10 @@ interface UpContext {
 export async function startInstallation(context: UpContext, flags: UpFlags): Promise<ExitCode> {
   const { terminal, env, stopSignal } = context;
   const { logLevel } = flags;
-  const listen = flags.listen ?? (await chooseListenAddress(terminal));
   const dataDir = resolve(flags.dataDir);
+  const running = await findRunningInstallation(dataDir);
+  if (running !== null) return describeRunning(running, flags, terminal);
+  const listen = flags.listen ?? (await chooseListenAddress(terminal));
   const schedulerFlags = ["--dev", "--listen", listen, "--data-dir", join(dataDir, "scheduler"), "--log-level", logLevel];
   const scheduler = new AppProcess("scheduler", ["scheduler", ...schedulerFlags], env);
   const supervisor = new ProcessSupervisor(context);
@@ -52,6 +55,7 @@ export async function startInstallation(context: UpContext, flags: UpFlags): Pro
     const { http, ws } = JSON.parse(readyLine) as { http: string; ws: string };
     const worker = superviseWorker({ ws, dataDir, logLevel }, context, supervisor);
     if ((await supervisor.waitUnlessStopped(worker.ready)) === null) return await supervisor.stopAll();
+    noteInstallation(dataDir, { pid: process.pid, http });
     terminal.print(readyLine);
     printWelcome(http, terminal);
     if (flags.demo) await runDemo(createCliClient({ url: http, token: "dev-token" }), terminal, stopSignal);
@@ -63,7 +67,19 @@ export async function startInstallation(context: UpContext, flags: UpFlags): Pro
     // The scheduler has printed why it could not start.
     if (end.code === exitCodes.usage) return exitCodes.usage;
     throw cause;
+  } finally {
+    removeNote(dataDir, process.pid);
   }
+}
+
+/** What was wanted is there, unless another address was asked for. */
+function describeRunning({ pid, http }: RunningInstallation, { listen, dataDir }: UpFlags, terminal: Terminal): ExitCode {
+  terminal.info(`AstraFlow is already running with the data folder ${dataDir}; nothing was started.`);
+  terminal.info(`  page     ${http}/`);
+  terminal.info(`  use it   npx astra runs list${urlFlagFor(http)}`);
+  terminal.info(`  stop it  Ctrl+C in its terminal, or: kill ${pid}`);
+  terminal.info(`  another  npm start -- --data-dir ${dataDir.replace(/\/+$/, "")}-2`);
+  return listen === undefined || http.endsWith(`//${listen}`) ? exitCodes.ok : exitCodes.conflict;
 }
 
 async function chooseListenAddress(terminal: Terminal): Promise<string> {
