@@ -97,6 +97,15 @@ describe("npm start", () => {
     expect(ended.code).toBe(0);
   });
 
+  it("[H910] the set-up prints how long each step took, and how long it took as a whole", async () => {
+    const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
+
+    const { output } = await waitForEnd(startScript(checkout, "start.mjs"));
+
+    expect(output).toMatch(/set-up: npm ci took \d+\.\d s\n/);
+    expect(output).toMatch(/set-up: ready after \d+\.\d s, running on Node v/);
+  });
+
   it("[H1] npm start does not install again while the lockfile is unchanged", async () => {
     const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
     await waitForEnd(startScript(checkout, "start.mjs"));

@@ -121,6 +121,21 @@ describe("npm test", () => {
     expect(ended.code).toBe(isRoot ? 0 : 2);
   });
 
+  it("[H1040] npm test goes on without Chromium where it cannot be installed, and says so", async () => {
+    const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
+    const plan = join(checkout.root, "scripts/setup-plan.mjs");
+    const probes = { all: /probe: ".*"/g, chromium: /(name: "chromium",\s+probe: )".*"/ };
+    const text = readFileSync(plan, "utf8").replaceAll(probes.all, 'probe: "/"').replace(probes.chromium, '$1"/no/such/file"');
+    writeFileSync(plan, text);
+    writeFileSync(join(checkout.root, "fake/apt-get"), "#!/bin/sh\necho 'no route to host'\nexit 100\n", { mode: 0o755 });
+
+    const ended = await waitForEnd(startScript(checkout, "test.mjs", ["packages"]));
+
+    const isRoot = process.getuid?.() === 0;
+    expect(ended.output).toContain(isRoot ? "continuing without chromium: " : "missing chromium: ");
+    expect(ended.code).toBe(0);
+  });
+
   it("[H3] npm test exits with 2 when a system package cannot be installed, and shows the output of the attempt", async () => {
     const checkout = createCheckoutWithVitest({ passed: 1, failed: 0, skipped: [] });
     const plan = join(checkout.root, "scripts/setup-plan.mjs");

@@ -10,6 +10,9 @@ const readyFacts: MachineFacts = {
   isRoot: true,
   hasApt: true,
   missing: [],
+  python: "3.11.7",
+  toolsHash: "cc",
+  toolsStampHash: "cc",
 };
 const plannedStepTypes = (change: Partial<MachineFacts>) => planSetUp({ ...readyFacts, ...change }).map((step) => step.type);
 
@@ -29,7 +32,7 @@ describe("the plan of the set-up", () => {
   });
 
   it("[H2] the set-up plan installs missing system packages if it is permitted to, only for the command that needs them", () => {
-    expect(plannedStepTypes({ missing: systemPackages })).toEqual(["install-packages"]);
+    expect(plannedStepTypes({ missing: systemPackages })).toEqual(["install-packages", "install-packages"]);
     expect(plannedStepTypes({ missing: systemPackages, command: "start" })).toEqual([]);
     expect(plannedStepTypes({ missing: systemPackages, command: "check" })).toEqual([]);
   });
@@ -49,12 +52,40 @@ describe("the plan of the set-up", () => {
     expect(starting).toMatchObject({ type: "tell", why: expect.stringContaining("thing: it is needed") });
   });
 
-  it("[H2] the set-up plan requires PostgreSQL, its pooler and openssl for the tests, in one step, and none of them for a start", () => {
+  it("[H2] the set-up plan requires PostgreSQL, its pooler, openssl and curl for the tests, in one step, and none of them for a start", () => {
     const names = (command: MachineFacts["command"]) =>
       planSetUp({ ...readyFacts, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
 
-    expect(names("test")).toEqual(["postgresql", "pgbouncer", "openssl"]);
+    expect(names("test")).toEqual(["postgresql", "pgbouncer", "openssl", "curl", "chromium"]);
     expect(names("start")).toEqual([]);
+  });
+
+  it("[H1040] the set-up plan installs Chromium for the tests if it is permitted to, in a step that may fail, and otherwise tells how and goes on", () => {
+    const missing = systemPackages.filter(({ name }) => name === "chromium");
+
+    expect(planSetUp({ ...readyFacts, missing })).toMatchObject([
+      { type: "install-packages", names: ["chromium"], isOptional: true },
+    ]);
+    expect(planSetUp({ ...readyFacts, missing, isRoot: false })).toMatchObject([
+      { type: "tell", why: expect.stringContaining("apt-get install -y --no-install-recommends chromium") },
+    ]);
+    expect(planSetUp({ ...readyFacts, missing, command: "start" })).toEqual([]);
+  });
+
+  it("[H770] the set-up plan of the tests installs Python with venv if there is none, and otherwise refuses one below 3.10 and says what to install", () => {
+    const test = { ...readyFacts, command: "test", python: null } as const;
+    const refusal = {
+      type: "refuse",
+      why: expect.stringMatching(
+        /Python 3\.10 or newer with venv .* apt-get install -y --no-install-recommends python3 python3-venv/,
+      ),
+    };
+
+    expect(planSetUp(test)).toMatchObject([{ type: "install-packages", names: ["python3", "python3-venv"] }]);
+    expect(planSetUp({ ...test, isRoot: false })).toMatchObject([refusal]);
+    expect(planSetUp({ ...test, python: "3.9.2" })).toMatchObject([refusal]);
+    expect(planSetUp({ ...test, python: "3.10.0" })).toEqual([]);
+    expect(planSetUp({ ...test, command: "start" })).toEqual([]);
   });
 
   it("[H3] the set-up prefers the bundled Node, then the Node it runs on, and refuses with an explanation if both are too old", () => {
