@@ -78,7 +78,9 @@ describe("a worker whose handlers have a thread of their own", () => {
     worker.drain(10_000);
     await worker.closed;
 
-    expect(register.payload["packages"]).toMatchObject(["demo", "example.pkg", "mortal", "system"].map((name) => ({ name })));
+    expect(register.payload["packages"]).toMatchObject(
+      ["browser", "demo", "example.pkg", "mortal", "system"].map((name) => ({ name })),
+    );
     expect(result.payload).toMatchObject({ task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } });
     expect(feedback.payload).toMatchObject({ task_id: "t2", stage: "waiting" });
     expect(durations).toEqual(["demo.transform", "demo.delay"]);

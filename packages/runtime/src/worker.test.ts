@@ -53,7 +53,7 @@ describe("a worker on a real socket", () => {
     const { scheduler, worker } = await open();
     const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     expect(register.payload["packages"]).toEqual(
-      ["demo", "example.pkg", "system"].map((name) => ({ name, version: "1.0.0", status: "installed" })),
+      ["browser", "demo", "example.pkg", "system"].map((name) => ({ name, version: "1.0.0", status: "installed" })),
     );
 
     await scheduler.nextFrame("control.heartbeat");
