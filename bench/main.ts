@@ -2,7 +2,9 @@
 
 import { endToEndBench } from "./end-to-end/end-to-end-bench.ts";
 import { engineBench } from "./engine/engine-bench.ts";
+import { feedbackBench } from "./feedback/feedback-bench.ts";
 import { allRecordedFigures } from "./harness/statistics.ts";
+import { memoryBench } from "./memory/memory-bench.ts";
 import { postgresBench } from "./postgres/postgres-bench.ts";
 import { retentionBench } from "./retention/retention-bench.ts";
 import { sessionBench } from "./session/session-bench.ts";
@@ -14,6 +16,11 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
     run: workflowBench,
   },
   engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
+  feedback: {
+    what: "latency of results beside a task of the same process that writes 1,000 chunks/s, for Node and Python",
+    run: feedbackBench,
+  },
+  memory: { what: "memory of a scheduler with large runs, and with readers of events that never read", run: memoryBench },
   postgres: {
     what: "task lives/s of schedulers on PostgreSQL beside graphile-worker, growth with history, plans",
     run: postgresBench,

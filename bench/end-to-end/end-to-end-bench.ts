@@ -44,7 +44,7 @@ export async function endToEndBench(argv: readonly string[]): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "astra-slice-"));
   const { chain, runs, maxParallel, threads, rounds } = options;
   console.log(
-    `slice bench: ${rounds} rounds of ${formatInteger(runs)} chains of ${chain} (${formatInteger(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${describeFraming(options)}, sqlite, node ${process.version}, load ${loadAverage()}`,
+    `slice bench: ${rounds} rounds of ${formatInteger(runs)} chains of ${chain} (${formatInteger(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, --node-host ${options.nodeHost ?? "as by default"}, ${describeFraming(options)}, sqlite, node ${process.version}, load ${loadAverage()}`,
   );
   try {
     await measureRounds(options, dir);
@@ -64,6 +64,7 @@ function readOptions(argv: readonly string[]): EndToEndOptions {
     runs: readNumberOption(argv, "runs", 400),
     maxParallel: readNumberOption(argv, "max-parallel", 128),
     threads: threads >= 0 && argv[threads + 1] === "0" ? 0 : 1,
+    nodeHost: argv.includes("--node-host") ? argv[argv.indexOf("--node-host") + 1] : undefined,
     singles: readNumberOption(argv, "singles", 200),
     chains: readNumberOption(argv, "chains", 20),
     echoMs: readNumberOption(argv, "echo-ms", 2_000),

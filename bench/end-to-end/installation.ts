@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import {
   type ChildProgram,
   type ProcessUsage,
+  readFamilyUsage,
   readUsage,
   type SchedulerReady,
   startScheduler,
@@ -21,6 +22,8 @@ export interface EndToEndOptions {
   readonly runs: number;
   readonly maxParallel: number;
   readonly threads: number;
+  /** Where the worker's handlers run; absent: where they do by default. */
+  readonly nodeHost?: string | undefined;
   readonly singles: number;
   readonly chains: number;
   readonly echoMs: number;
@@ -47,7 +50,7 @@ export interface EndToEndRound {
 const noBatchFile = fileURLToPath(new URL("./disable-batches.ts", import.meta.url));
 
 /** What an installation is like, whatever rounds go through it. */
-export type InstallationOptions = Pick<EndToEndOptions, "threads" | "maxParallel" | "isPlain" | "profile">;
+export type InstallationOptions = Pick<EndToEndOptions, "threads" | "nodeHost" | "maxParallel" | "isPlain" | "profile">;
 
 export const profileFlags = ({ profile }: InstallationOptions): string[] =>
   profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
@@ -72,7 +75,9 @@ export class Installation {
     this.scheduler = this.#track(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeFlags: schedulerWords }));
     const { http, ws } = await waitUntilReady<SchedulerReady>(this.scheduler);
     const flags = [...profileFlags(options), ...(options.isPlain ? ["--import", noBatchFile] : [])];
-    this.worker = this.#track(startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeFlags: flags }));
+    this.worker = this.#track(
+      startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeHost: options.nodeHost, nodeFlags: flags }),
+    );
     await waitUntilReady(this.worker);
     this.submitter = new RunSubmitter(http);
   }
@@ -92,9 +97,10 @@ export class Installation {
     const { scheduler, worker, submitter } = this.opened;
     this.#readUpTo = readStoredCounts(this.file, this.#readUpTo);
     const turns = await this.#countTurns();
-    const before = [scheduler, worker, process].map(({ pid }) => readUsage(pid));
+    const readAll = () => [readUsage(scheduler.pid), readFamilyUsage(worker.pid), readUsage(process.pid)];
+    const before = readAll();
     const { ms, submitMs } = await submitter.runMany(body, runs);
-    const after = [scheduler, worker, process].map(({ pid }) => readUsage(pid));
+    const after = readAll();
     const stored = readStoredCounts(this.file, this.#readUpTo);
     if (stored.runs !== runs) throw new Error(`${runs} runs were submitted, the store holds ${stored.runs}`);
     const perTask = (at: number, name: keyof ProcessUsage) =>

@@ -17,6 +17,7 @@ interface RunView {
   readonly status: string;
   readonly createdAt: string;
   readonly finishedAt?: string;
+  readonly nodes?: readonly { readonly result?: unknown; readonly finishedAt?: string }[];
 }
 
 /** A chain of light steps, as the body of a submit. The same text every time: the definition is stored once. */
@@ -58,15 +59,35 @@ export class RunSubmitter {
   }
 
   /** From the submit until the submitter has read the result: it asks again as soon as it was answered. */
-  async runPollingAtOnce(body: string): Promise<{ ms: number; looks: number }> {
+  async runPollingAtOnce(body: string): Promise<{ ms: number; looks: number; run: RunView }> {
     const from = performance.now();
     const run = await this.start(body);
     for (let polls = 1; ; polls++) {
-      const { status } = await this.#call<RunView>("GET", `/api/v1/runs/${run}`);
+      const view = await this.#call<RunView>("GET", `/api/v1/runs/${run}`);
+      const { status } = view;
       const ms = performance.now() - from;
-      if (status === "succeeded") return { ms, looks: polls };
+      if (status === "succeeded") return { ms, looks: polls, run: view };
       if (status === "failed" || status === "cancelled" || ms > runTimeoutMs) throw new Error(`run ${run} is ${status}`);
     }
+  }
+
+  /** Until the first piece of a run's output is stored. */
+  async waitForOutput(run: string): Promise<void> {
+    for (const from = performance.now(); performance.now() - from < runTimeoutMs; await pause(pollMs)) {
+      const { items } = await this.#call<{ items: unknown[] }>("GET", `/api/v1/runs/${run}/logs?limit=1`);
+      if (items.length > 0) return;
+    }
+    throw new Error(`run ${run} has no output after ${runTimeoutMs} ms`);
+  }
+
+  /** What the only node of a run has returned. */
+  async waitForResult<T>(run: string): Promise<T> {
+    for (const from = performance.now(); performance.now() - from < runTimeoutMs; await pause(pollMs)) {
+      const { status, nodes = [] } = await this.#call<RunView>("GET", `/api/v1/runs/${run}`);
+      if (status === "succeeded") return nodes[0]?.result as T;
+      if (status === "failed" || status === "cancelled") throw new Error(`run ${run} is ${status}`);
+    }
+    throw new Error(`run ${run} is still open after ${runTimeoutMs} ms`);
   }
 
   /** As `runOnce`, with pauses, and by the list, which reads no task; and the run's length by the store's clock. */

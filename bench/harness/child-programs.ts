@@ -1,7 +1,7 @@
 // Child processes of the benches: starts them as a user would, measures their processor time, ends them by their own ids.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -84,12 +84,13 @@ export function startScheduler(options: {
   nodeFlags: readonly string[];
   /** A free one where absent. */
   port?: string;
+  flags?: readonly string[];
 }): ChildProgram {
   const listen = `127.0.0.1:${options.port ?? 0}`;
   const flags = [astraCli, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", "error"];
   return startProgram(
     "scheduler",
-    [...flags, "--threads", String(options.threads)],
+    [...flags, "--threads", String(options.threads), ...(options.flags ?? [])],
     environmentWithoutSettings(),
     options.nodeFlags,
   );
@@ -99,15 +100,19 @@ export function startWorker(options: {
   dir: string;
   url: string;
   maxParallel: number;
+  nodeHost?: string | undefined;
   nodeFlags: readonly string[];
+  /** The examples where absent. */
+  packagesDir?: string;
 }): ChildProgram {
   const env = {
     ...environmentWithoutSettings(),
     ASTRA_WORKER_SCHEDULER_WS_URL: options.url,
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
     ASTRA_WORKER_DATA_DIR: options.dir,
-    ASTRA_WORKER_PACKAGES_DIR: examplePackages,
+    ASTRA_WORKER_PACKAGES_DIR: options.packagesDir ?? examplePackages,
     ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(options.maxParallel),
+    ...(options.nodeHost !== undefined && { ASTRA_WORKER_NODE_HOST: options.nodeHost }),
     ASTRA_WORKER_LOG_LEVEL: "warn",
   };
   return startProgram("worker", [astraCli, "worker"], env, options.nodeFlags);
@@ -136,10 +141,30 @@ export function readUsage(pid: number): ProcessUsage {
   };
 }
 
-function cpuMs(file: string): number {
+/** Processor time of a process and of its children: a worker's hosts do part of its work. */
+export function readFamilyUsage(pid: number): ProcessUsage {
+  const usage = readUsage(pid);
+  const children = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry) && readParent(entry) === pid);
+  return { ...usage, cpuMs: children.reduce((sum, child) => sum + cpuMs(`/proc/${child}/stat`), usage.cpuMs) };
+}
+
+function readParent(pid: string): number | null {
+  try {
+    return Number(statFields(`/proc/${pid}/stat`)[1]);
+  } catch {
+    // It has just ended.
+    return null;
+  }
+}
+
+/** The program's name is in brackets and may contain blanks; fields are counted after it. */
+function statFields(file: string): string[] {
   const text = readFileSync(file, "utf8");
-  // The program's name is in brackets and may contain blanks; fields are counted after it.
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return text.slice(text.lastIndexOf(")") + 2).split(" ");
+}
+
+function cpuMs(file: string): number {
+  const fields = statFields(file);
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000;
 }
 
