@@ -2,6 +2,7 @@
 // database is restarted while they work. Then everything is counted from outside. The exit code is 1 if there is any violation.
 
 import { setTimeout as pause } from "node:timers/promises";
+import { printAttacks } from "../attacks/attacks.ts";
 import { formatInteger, showProgress } from "../harness/statistics.ts";
 import { astraCli, type CrashTestCluster, startCluster } from "./cluster.ts";
 import { crashTestHelp, readCrashTestFlags } from "./flags.ts";
@@ -220,7 +221,7 @@ async function main(argv: readonly string[]): Promise<number> {
     console.error(`ledger: ${flags.problem}`);
     return 2;
   }
-  const { killEverySeconds, secondsMax, kills, ...rest } = flags;
+  const { killEverySeconds, secondsMax, kills, attacks, ...rest } = flags;
   const options = {
     ...rest,
     killEveryMs: killEverySeconds * 1_000,
@@ -241,7 +242,8 @@ async function main(argv: readonly string[]): Promise<number> {
   if (violations.length > 50) console.error(`and ${violations.length - 50} more`);
   if (logs !== "") console.error(logs);
   console.log(violations.length === 0 ? "ledger: everything accepted ended once" : `ledger: ${violations.length} violations`);
-  return violations.length === 0 ? 0 : 1;
+  const broken = attacks === 0 ? 0 : await printAttacks({ isQuickOnly: false });
+  return violations.length === 0 && broken === 0 ? 0 : 1;
 }
 
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

@@ -10,6 +10,8 @@ export interface CrashTestFlags {
   readonly killEverySeconds: number;
   readonly restarts: number;
   readonly secondsMax: number;
+  /** 1: the attacks are sent afterwards, 0: they are not. */
+  readonly attacks: number;
 }
 
 interface FlagDefinition {
@@ -54,6 +56,13 @@ const flags: Readonly<Record<string, FlagDefinition>> = {
   "--kill-every": { field: "killEverySeconds", fallback: 3, min: 0.1, isWhole: false, description: "seconds between two kills" },
   "--restarts": { field: "restarts", fallback: 2, min: 0, isWhole: true, description: "how often PostgreSQL is restarted" },
   "--seconds-max": { field: "secondsMax", fallback: 600, min: 1, isWhole: false, description: "after this long it has failed" },
+  "--attacks": {
+    field: "attacks",
+    fallback: 1,
+    min: 0,
+    isWhole: true,
+    description: "1: all attacks of npm run attack follow, 0: none",
+  },
 };
 
 export const crashTestHelp = [

@@ -12,6 +12,7 @@ it("[O27] the ledger crash test takes numbers as flags, requires none of them, a
     killEverySeconds: 3,
     restarts: 2,
     secondsMax: 600,
+    attacks: 1,
   };
 
   expect(readCrashTestFlags([])).toEqual(usual);
