@@ -72,6 +72,22 @@ describe("the plan of the set-up", () => {
     expect(planSetUp({ ...readyFacts, missing, command: "start" })).toEqual([]);
   });
 
+  it("[H620] the set-up plan installs the Python tools for conform alone, if they are missing or their list has changed", () => {
+    expect(plannedStepTypes({ command: "conform" })).toEqual([]);
+    expect(plannedStepTypes({ command: "conform", toolsStampHash: null })).toEqual(["install-python-tools"]);
+    expect(plannedStepTypes({ command: "conform", toolsStampHash: "dd" })).toEqual(["install-python-tools"]);
+    expect(plannedStepTypes({ command: "test", toolsStampHash: null })).toEqual([]);
+  });
+
+  it("[H620] the set-up plan of conform installs Python if it is permitted to and there is none, and otherwise refuses and names it", () => {
+    const conform = { command: "conform", toolsStampHash: null } as const;
+    const refusal = { type: "refuse", why: expect.stringContaining("Python 3.11 or newer") };
+
+    expect(plannedStepTypes({ ...conform, python: null })).toEqual(["install-packages", "install-python-tools"]);
+    expect(planSetUp({ ...readyFacts, ...conform, python: null, isRoot: false })).toMatchObject([refusal]);
+    expect(planSetUp({ ...readyFacts, ...conform, python: "3.9.2" })).toMatchObject([refusal]);
+  });
+
   it("[H770] the set-up plan of the tests installs Python with venv if there is none, and otherwise refuses one below 3.10 and says what to install", () => {
     const test = { ...readyFacts, command: "test", python: null } as const;
     const refusal = {
