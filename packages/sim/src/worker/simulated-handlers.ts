@@ -17,7 +17,7 @@ export interface SimulatedHandlerHost {
   readonly identity: SimulatedWorkerIdentity;
   readonly eventLoop: ProcessEventLoop;
   readonly trace: ObservationTrace;
-  fenceOf(task: string, attempt: number): number;
+  fenceOf(task: string): number;
   /** A handler takes its process down. */
   readonly killProcess: () => void;
 }
@@ -67,7 +67,7 @@ export class SimulatedHandlers {
       task: context.taskId,
       node: context.nodeId,
       nodeType: context.nodeType,
-      fence: this.#host.fenceOf(context.taskId, context.attempt),
+      fence: this.#host.fenceOf(context.taskId),
       attempt: context.attempt,
       key: script.key,
       limit: script.limit,

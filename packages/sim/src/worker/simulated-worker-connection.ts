@@ -1,5 +1,4 @@
-// A worker's connection to the schedulers: dials through the simulated network as its WebSocket would. It also remembers the fences of dispatches, because
-// a handler is not told the fence under which it runs.
+// A worker's connection to the schedulers: dials through the simulated network as its WebSocket would.
 
 import type { DialerEvents, DialTarget, SchedulerDialer } from "@astraflow/runtime";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
@@ -20,16 +19,8 @@ export interface WorkerConnectionOptions {
   readonly chooseScheduler: (last: string | null) => string;
 }
 
-/** The fields of a dispatch that tell its fence. */
-interface Dispatch {
-  readonly task_id?: string;
-  readonly attempt?: number;
-  readonly fence?: number;
-}
-
 export class SimulatedWorkerConnection implements SchedulerDialer {
   readonly #options: WorkerConnectionOptions;
-  readonly #fences = new Map<string, number>();
   #connection: SimulatedConnection | null = null;
   #scheduler: string | null = null;
   #closing: Promise<void> = Promise.resolve();
@@ -48,7 +39,6 @@ export class SimulatedWorkerConnection implements SchedulerDialer {
         if (isCurrent()) events.connectionOpened();
       },
       text: (text) => {
-        this.#recordDispatches(text);
         if (isCurrent()) events.messageReceived(text);
       },
       ping: () => connection.worker.pong(),
@@ -94,18 +84,5 @@ export class SimulatedWorkerConnection implements SchedulerDialer {
 
   whenClosed(): Promise<void> {
     return this.#closing;
-  }
-
-  /** Under which fence this boot was granted an attempt: every grant has a number of its own. */
-  fenceOf(task: string, attempt: number): number {
-    return this.#fences.get(`${task}#${attempt}`) ?? -1;
-  }
-
-  #recordDispatches(text: string): void {
-    if (!text.includes('"biz.exec.dispatch')) return;
-    const { type, payload } = JSON.parse(text) as { type: string; payload: Dispatch & { items?: readonly Dispatch[] } };
-    if (type !== "biz.exec.dispatch" && type !== "biz.exec.dispatch.batch") return;
-    for (const { task_id, attempt = 1, fence } of payload.items ?? [payload])
-      if (fence !== undefined) this.#fences.set(`${task_id}#${attempt}`, fence);
   }
 }

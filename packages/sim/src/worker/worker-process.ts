@@ -44,8 +44,10 @@ export class WorkerProcess {
       // As setImmediate: after all that has arrived by now.
       defer: (call) => void timeline.after(0, () => eventLoop.deliver(call)),
     };
-    let line: SimulatedWorkerConnection | null = null;
-    this.handlers = new SimulatedHandlers({ ...options, fenceOf: (task, attempt) => line?.fenceOf(task, attempt) ?? -1 });
+    // A handler is not told its fence; the worker holds one attempt of a task, and it is the one that starts. Dispatches that have arrived
+    // say less: a later one may wait behind a gap, under the same attempt number.
+    const fenceOf = (task: string): number => this.#worker.inventory().attempts.find((held) => held.task === task)?.fence ?? -1;
+    this.handlers = new SimulatedHandlers({ ...options, fenceOf });
     this.#worker = createWorker({
       url: "sim:",
       identity: {
@@ -68,10 +70,7 @@ export class WorkerProcess {
       workRoot: "/nowhere",
       environment,
       settings: { ...linkDefaults, ...options.settings },
-      createDialer: (events) => {
-        line = new SimulatedWorkerConnection({ ...options, events });
-        return line;
-      },
+      createDialer: (events) => new SimulatedWorkerConnection({ ...options, events }),
       ...(options.outboxDisk !== null && { outbox: options.outboxDisk.open(eventLoop) }),
       log: (note) => {
         if (note.event === "outbox-damaged") options.onOutboxDamaged(note.message);

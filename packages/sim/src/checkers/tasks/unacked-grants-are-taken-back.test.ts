@@ -52,6 +52,26 @@ describe("un-acked dispatch", () => {
     ).toBe(true);
   });
 
+  it("[X21] the unacked checker allows the lease, not the ack deadline, once the scheduler has ended the session of a worker that is paused", () => {
+    const granted = () =>
+      new ObservationScript()
+        .start("r1")
+        .created("r1")
+        .joined("w1")
+        .link("w1", "c1")
+        .accepted("w1", "c1", "s")
+        .wait(1_000)
+        .granted("r1.0", "w1", 10)
+        .read();
+    const kick = { code: "E.AUTH.INVALID_TOKEN", reason: "kicked" };
+
+    expect(violationOf(granted().wait(20_000).read(), "unacked")).toContain("r1.0#10");
+    expect(passesChecker(granted().sendToWorker("w1", "c1", "control.reset", kick).wait(20_000).read(), "unacked")).toBe(true);
+    expect(violationOf(granted().sendToWorker("w1", "c1", "control.reset", kick).wait(90_000).read(), "unacked")).toContain(
+      "r1.0#10",
+    );
+  });
+
   it("[X21] the unacked checker restarts its time limit when a scheduler was disturbed", () => {
     const script = dispatchedGrant()
       .wait(60_000)

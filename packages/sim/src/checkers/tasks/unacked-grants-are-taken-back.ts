@@ -17,6 +17,8 @@ export class UnackedGrantsAreTakenBack extends Checker {
   readonly #unreportedGrants = new Map<string, { readonly tenant: string; readonly task: string; readonly since: TrueTime }>();
   readonly #reportedGrants = new Set<string>();
   readonly #unackedDispatches = new UnackedFrames<string>();
+  /** Connections whose session was ended by the scheduler; a worker that is paused leaves its end open. */
+  readonly #reset = new Set<string>();
 
   override onFact({ type, readAt, tenant, task, attempt }: ObservedFact): void {
     if (type === "task.granted") {
@@ -30,6 +32,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
   }
 
   override onSentToWorker(frame: ObservedFrame): void {
+    if (frame.type === "control.reset") this.#reset.add(frame.connection);
     this.#unackedDispatches.recordSent(
       frame,
       frame.dispatches.map(({ attempt }) => attempt),
@@ -65,7 +68,8 @@ export class UnackedGrantsAreTakenBack extends Checker {
     const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = this.world.setup?.guarantees ?? {};
     const accept = this.sessions.lastAccepts.get(holder);
     // A worker that joined after the grant has settled it with its register; the log is only read later.
-    const hasSession = accept !== undefined && accept.at < since && this.world.isOpen(accept.connection);
+    const isAlive = accept !== undefined && this.world.isOpen(accept.connection) && !this.#reset.has(accept.connection);
+    const hasSession = isAlive && accept.at < since;
     return hasSession ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
   }
 }
