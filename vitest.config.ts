@@ -40,6 +40,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     watch: false,
     env: { NODE_COMPILE_CACHE: compileCacheFolder },
+    setupFiles: ["./scripts/test-progress.ts"],
     reporters: [["default", { summary: false }], "./scripts/reporter.ts"],
     // Run in the order of their names, without a pause between: the long ones first, so that short ones fill the gap at the end.
     projects: [

@@ -11,6 +11,8 @@ export interface RunOutcome {
   counts: TestCounts | null;
   /** Names of the set-up or check steps that failed before the tests. */
   failedSteps: readonly string[];
+  /** Files that did not end within their limit, each as one sentence. */
+  hung?: readonly string[];
 }
 
 export type JudgeRun = (outcome: RunOutcome) => { lines: string[]; exitCode: 0 | 1 };

@@ -3,12 +3,48 @@
  * `npm test -- packages/store` runs the tests below a path only, and leaves the checks out.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { listSteps, runSteps } from "./check-steps.mjs";
 import { root, setUpOrExplain } from "./setup.mjs";
 import { judgeRun } from "./test-verdict.mjs";
+import { createWatchdog, describeProgress } from "./test-watchdog.mjs";
+
+/** For one file of tests, in seconds; several times what the longest takes on two busy cores. */
+const fileLimitMs = 1000 * Number(process.env["ASTRA_TEST_FILE_LIMIT"] || 600);
+const lookEveryMs = 1000;
+
+/** Ends the test runner once a file hangs, and returns what hung. The runner waits for its processes, so the one that hangs goes first.
+ * @type {(child: import("node:child_process").ChildProcess, folder: string) => { stop: () => string[] }} */
+function guardRunner(child, folder) {
+  const watchdog = createWatchdog({ folder, root, fileLimitMs, namedAfterMs: 60_000 });
+  /** @type {string[]} */
+  const hung = [];
+  const timer = setInterval(() => {
+    const now = Date.now();
+    const { lines, hanging } = watchdog.look(now);
+    for (const line of lines) console.log(line);
+    if (hanging.length === 0 || hung.length > 0) return;
+    for (const one of hanging) {
+      hung.push(`${describeProgress(one, root, now)}; the limit is ${fileLimitMs / 1000} s`);
+      endProcess(one.process);
+    }
+    child.kill("SIGTERM");
+    setTimeout(() => child.kill("SIGKILL"), 10 * lookEveryMs).unref();
+  }, lookEveryMs);
+  return { stop: () => (clearInterval(timer), hung) };
+}
+
+/** @type {(process: number) => void} */
+function endProcess(id) {
+  try {
+    process.kill(id, "SIGKILL");
+  } catch (error) {
+    // It has ended since it was seen.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
 
 /** Only a run of all tests shows which of the titles that documents cite there are.
  * @type {(place: { node: string; env: NodeJS.ProcessEnv }, words: string[]) => Promise<import("./test-verdict.d.mts").RunOutcome>} */
@@ -16,19 +52,28 @@ async function runTests({ node, env }, words) {
   const folder = mkdtempSync(join(tmpdir(), "astra-test-"));
   const file = join(folder, "counts.json");
   const titlesFile = join(folder, "titles.json");
+  const progressFolder = join(folder, "progress");
+  mkdirSync(progressFolder);
   try {
     const program = join(root, "node_modules", "vitest", "vitest.mjs");
     const child = spawn(node, [program, "run", ...words], {
       cwd: root,
       stdio: "inherit",
-      env: { ...env, ASTRA_TEST_COUNTS: file, ASTRA_TEST_TITLES: titlesFile },
+      env: {
+        ...env,
+        ASTRA_TEST_COUNTS: file,
+        ASTRA_TEST_TITLES: titlesFile,
+        ASTRA_TEST_PROGRESS: progressFolder,
+      },
     });
     for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM"])) process.on(signal, () => child.kill(signal));
+    const guard = guardRunner(child, progressFolder);
     await new Promise((resolve, reject) => child.on("exit", resolve).on("error", reject));
+    const hung = guard.stop();
     const counts = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
     const isComparable = words.length === 0 && existsSync(titlesFile);
     const steps = isComparable ? [{ name: "cited tests", words: [node, "scripts/checks/cited-titles.ts", titlesFile] }] : [];
-    return { counts, failedSteps: await runSteps(steps, { root, node, env }, console.log) };
+    return { counts, hung, failedSteps: await runSteps(steps, { root, node, env }, console.log) };
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -47,7 +92,7 @@ async function runAll(words) {
     runSteps(listSteps({ root, node: ready.node }), { root, ...ready }, console.log),
     runTests(ready, words),
   ]);
-  return { counts: tests.counts, failedSteps: [...failedSteps, ...tests.failedSteps] };
+  return { ...tests, failedSteps: [...failedSteps, ...tests.failedSteps] };
 }
 
 const outcome = await runAll(process.argv.slice(2));

@@ -39,6 +39,12 @@ describe("the verdict of npm test", () => {
     expect(onlySkipped.lines.at(-1)).toBe("0 passed, 1 failed, 1 skipped");
   });
 
+  it("[H642] the verdict of npm test names a file that hung and counts it once", () => {
+    const verdict = judgeRun({ counts: null, failedSteps: [], hung: ["a.test.ts: test b has run 600 s"] });
+
+    expect(verdict).toEqual({ lines: ["hung: a.test.ts: test b has run 600 s", "0 passed, 1 failed"], exitCode: 1 });
+  });
+
   it("[H5] the verdict of npm test is a failure when the test runner ended without a result", () => {
     const verdict = judgeRun({ counts: null, failedSteps: [] });
 
