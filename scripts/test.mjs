@@ -14,6 +14,8 @@ import { createWatchdog, describeProgress } from "./test-watchdog.mjs";
 /** For one file of tests, in seconds; several times what the longest takes on two busy cores. */
 const fileLimitMs = 1000 * Number(process.env["ASTRA_TEST_FILE_LIMIT"] || 600);
 const lookEveryMs = 1000;
+/** Days since 1970: chooses the seeds that the simulator plays today. */
+const simulatorDay = process.env["ASTRA_SIM_DAY"] || String(Math.floor(Date.now() / 86_400_000));
 
 /** Ends the test runner once a file hangs, and returns what hung. The runner waits for its processes, so the one that hangs goes first.
  * @type {(child: import("node:child_process").ChildProcess, folder: string) => { stop: () => string[] }} */
@@ -64,6 +66,7 @@ async function runTests({ node, env }, words) {
         ASTRA_TEST_COUNTS: file,
         ASTRA_TEST_TITLES: titlesFile,
         ASTRA_TEST_PROGRESS: progressFolder,
+        ASTRA_SIM_DAY: simulatorDay,
       },
     });
     for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM"])) process.on(signal, () => child.kill(signal));
