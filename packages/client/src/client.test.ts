@@ -23,7 +23,9 @@ const refusedReply = (status: number, error: string, headers: Record<string, str
   new Response(JSON.stringify({ error, message: "no", requestId: "q1", details: { a: 1 } }), { status, headers });
 
 /** A scheduler of given answers; pauses take no time and are noted. */
-function clientWithReplies(...replies: FakeReply[]): { client: Client; seen: SentRequest[]; pauses: number[] } {
+function clientWithReplies(...replies: FakeReply[]): { client: Client; seen: SentRequest[]; pauses: number[]; dice: number[] } {
+  /** Random numbers to come; zeros afterwards. */
+  const dice: number[] = [];
   const seen: SentRequest[] = [];
   const pauses: number[] = [];
   let keys = 0;
@@ -44,10 +46,10 @@ function clientWithReplies(...replies: FakeReply[]): { client: Client; seen: Sen
         return Promise.resolve();
       },
       newIdempotencyKey: () => `key-${++keys}`,
-      random: () => 0,
+      random: () => dice.shift() ?? 0,
     },
   });
-  return { client, seen, pauses };
+  return { client, seen, pauses, dice };
 }
 
 describe("calls", () => {
@@ -159,6 +161,20 @@ describe("retries", () => {
 
     expect(pauses).toEqual([2_000, 200, 400]);
     expect(new Set(seen.map((one) => one.headers["idempotency-key"]))).toEqual(new Set(["key-1"]));
+  });
+
+  it("[C23] the client spreads its retries by chance: half of a pause more, or a fifth of a second behind Retry-After", async () => {
+    const { client, pauses, dice } = clientWithReplies(
+      refusedReply(429, "E.OVERLOADED", { "retry-after": "2" }),
+      refusedReply(503, "E.STORE.BUSY"),
+      refusedReply(503, "E.STORE.BUSY"),
+      okReply({ runId: "r" }, 202),
+    );
+    dice.push(0.75, 1 - Number.EPSILON, 0.5);
+
+    await client.startRun({ body: { clientId: "c", workflowId: "w" } });
+
+    expect(pauses.map(Math.round)).toEqual([2_150, 400, 600]);
   });
 
   it("[C23] the client retries after a lost response only if a repeat has no second effect", async () => {

@@ -120,6 +120,79 @@ describe("the stream of events", () => {
     ]);
   });
 
+  it("[C24] the client's event stream pauses twice as long after every loss in a row, up to five seconds, and begins anew once something arrived", async () => {
+    const pauses: number[] = [];
+    let connections = 0;
+    const client = createClient({
+      url: "http://s",
+      environment: {
+        fetch: async () => {
+          connections += 1;
+          if (connections !== 8) throw new TypeError("nobody");
+          return new Response(event("1"), { headers: { "content-type": "text/event-stream" } });
+        },
+        pause: (ms, signal) => {
+          if (ms >= 30_000) return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+          pauses.push(ms);
+          return pauses.length < 10 ? Promise.resolve() : Promise.reject(new Error("enough"));
+        },
+        random: () => 1 - Number.EPSILON,
+      },
+    });
+
+    await expect(takeIds(client.events(), 2)).rejects.toThrow("enough");
+
+    expect(pauses.map(Math.round)).toEqual([200, 400, 800, 1_600, 3_200, 5_000, 5_000, 200, 400, 800]);
+  });
+
+  it("[C24] the client's event stream reads characters that the network cut in two", async () => {
+    const bytes = new TextEncoder().encode(`id: 1\ndata: ${JSON.stringify({ id: "gr\u00fcn \u{1f30a}" })}\n\n`);
+    const body = new ReadableStream({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
+        controller.close();
+      },
+    });
+    const { client } = clientWithStreams(new Response(body, { headers: { "content-type": "text/event-stream" } }));
+
+    expect(await takeIds(client.events(), 1)).toEqual(["gr\u00fcn \u{1f30a}"]);
+  });
+
+  it("[C24] the client's event stream reconnects behind the cursor that came with a refusal", async () => {
+    const { client, cursors } = clientWithStreams(event("1") + fault("E.OVERLOADED", "60"), event("61"));
+
+    expect(await takeIds(client.events(), 2)).toEqual(["1", "61"]);
+    expect(cursors).toEqual([undefined, "60"]);
+  });
+
+  it("[C24] the client's event stream gives up a connection that was silent for a whole watch", async () => {
+    const { promise: watchedTooOften, reject } = Promise.withResolvers<never>();
+    let watches = 0;
+    let connections = 0;
+    const client = createClient({
+      url: "http://s",
+      environment: {
+        fetch: async (_, { signal }) => {
+          connections += 1;
+          const body =
+            connections > 1
+              ? event("7")
+              : new ReadableStream({ start: (c) => signal?.addEventListener("abort", () => c.error(signal.reason)) });
+          return new Response(body, { headers: { "content-type": "text/event-stream" } });
+        },
+        pause: (ms) => {
+          if (ms < 45_000) return ms < 30_000 ? Promise.resolve() : new Promise(() => undefined);
+          watches += 1;
+          if (watches <= 2) return Promise.resolve();
+          if (connections === 1) reject(new Error("a silent connection is watched for ever"));
+          return new Promise(() => undefined);
+        },
+      },
+    });
+
+    expect(await Promise.race([takeIds(client.events(), 1), watchedTooOften])).toEqual(["7"]);
+  });
+
   it("[C24] the client's event stream ends with the caller's own reason when it is aborted", async () => {
     const stopping = new AbortController();
     const { client } = clientWithStreams(event("1"));

@@ -5,6 +5,7 @@ const items = [
   { id: "0199a2c4-aaaa", name: "Welcome Journey" },
   { id: "0199a2c4-bbbb", name: "Welcome Back" },
   { id: "0200ffff-cccc", name: "Map" },
+  { id: "0201ffff-dddd", name: "Map of the World" },
 ];
 const find = (nameOrId: string) => findByNameOrId(nameOrId, items, "workflow", "astra workflows list").id;
 
@@ -21,4 +22,5 @@ it("[L14] a name that matches nothing ends with exit code 3 and suggests the nea
     expect.objectContaining({ exitCode: 3, message: 'No workflow "Mop" found. Did you mean "Map"?' }),
   );
   expect(() => find("zzzzzz")).toThrow(/^No workflow "zzzzzz" found\.$/);
+  expect(() => find("")).toThrow(/^No workflow "" found/);
 });

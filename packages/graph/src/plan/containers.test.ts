@@ -327,6 +327,7 @@ describe("loops", () => {
     expect(resolveLoopItems(loop({ values: [] }), {})).toEqual([]);
     expect(resolveLoopItems(loop({ path: ["a"] }), {})).toBe("parameters.a is missing; the loop needs one");
     expect(resolveLoopItems(loop({ path: ["a"] }), { a: "x" })).toContain("no list (string)");
+    expect(resolveLoopItems(loop({ path: ["a"] }), { a: [1, 2, 3] })).toEqual([1, 2, 3]);
     expect(resolveLoopItems(loop({ path: ["a"] }), { a: [1, 2, 3, 4] })).toContain("has 4 items, more than the 3 iterations");
   });
 });

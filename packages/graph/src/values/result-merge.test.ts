@@ -59,6 +59,9 @@ describe("mergeResults", () => {
 
   it("[G10] mergeResults refuses a patch when the merged results would be too large or too deep", () => {
     expect(mergeResults({ a: 1 }, { b: "x".repeat(100) }, { bytesMax: 50, depthMax: 64 })).toBeNull();
+    // {"b":"€€€"} has eleven characters and seventeen bytes.
+    expect(mergeResults({}, { b: "\u20ac\u20ac\u20ac" }, { bytesMax: 17, depthMax: 64 })).not.toBeNull();
+    expect(mergeResults({}, { b: "\u20ac\u20ac\u20ac" }, { bytesMax: 16, depthMax: 64 })).toBeNull();
     const deep = JSON.parse(`${'{"a":'.repeat(100)}1${"}".repeat(100)}`) as unknown;
     expect(mergeResults({}, deep)).toBeNull();
     expect(mergeResults({}, { list: [[[[1]]]] }, { bytesMax: 1_000, depthMax: 3 })).toBeNull();

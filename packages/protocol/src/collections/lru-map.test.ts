@@ -48,6 +48,18 @@ describe("a map that forgets what was used least recently", () => {
     expect(map.size).toBe(0);
   });
 
+  it("[C28] the LRU map does not count the weight of a value that was replaced or deleted", () => {
+    const map = new LruMap<string, number>({ entriesMax: 9, weightMax: 10, weightOf: (value) => value });
+
+    for (const weight of [6, 5, 4]) map.set("a", weight);
+    map.set("b", 6);
+    expect([...map.keys()]).toEqual(["a", "b"]);
+    map.delete("b");
+    map.set("c", 6);
+
+    expect([...map.keys()]).toEqual(["a", "c"]);
+  });
+
   it("[C28] the LRU map behaves like a plain list in order of use under any sequence of operations", () => {
     const step = fc.record({
       key: fc.integer({ min: 0, max: 6 }),

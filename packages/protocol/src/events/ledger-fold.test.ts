@@ -53,4 +53,16 @@ describe("LedgerFold", () => {
       expect(foldLedger(one, facts.slice(cut)).figures).toEqual(whole);
     }
   });
+
+  it("[C27] the ledger fold does not change the state that it continues: several folds can be continued from one", () => {
+    const before = foldLedger(null, [grant("r.0", 1), grant("r.1", 1), end("r.0")]);
+    const copyOfBefore = structuredClone(before);
+    const facts = [end("r.1"), grant("r.2", 1), fact("run.succeeded")];
+
+    const [first, second] = [foldLedger(before, facts), foldLedger(before, facts)];
+
+    expect(before).toEqual(copyOfBefore);
+    expect(first.figures).toMatchObject({ twice: 0, lost: 1 });
+    expect(second).toEqual(first);
+  });
 });

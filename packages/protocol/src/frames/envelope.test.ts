@@ -112,6 +112,14 @@ describe("dialect", () => {
     expect(numbers).toEqual([9, 9, 4, 4]);
   });
 
+  it("[C3] the number within a run is no transport number: a frame of v1, of the first generation or undecided that has only that one is unnumbered", () => {
+    const numbers = (["v1", "first", "undecided"] as const).map((dialect) =>
+      transportNumber(dialect, { ...frame, seq: 4 } as Envelope),
+    );
+
+    expect(numbers).toEqual([undefined, undefined, undefined]);
+  });
+
   it("[C3] an envelope can be read while its dialect is still unknown", () => {
     expect(readEnvelope({ ...frame, session_seq: 4, more: 1 })).toEqual({ ...frame, session_seq: 4 });
   });

@@ -85,6 +85,7 @@ describe("limits before parsing", () => {
     ["bytes in UTF-8", `"${"ü".repeat(5)}"${" ".repeat(89)}`],
     ["levels", "[[[[1]]]]"],
     ["members", "[1,2,3,4,5,6,7]"],
+    ["members, each list being one too", "[[],[],[]]"],
     ["keys", '{"a":1,"b":2,"c":3,"d":4}'],
     ["characters in a string", '"12345678901"'],
     ["characters in a number", "123456789"],
@@ -114,10 +115,13 @@ describe("limits before parsing", () => {
   it.each([
     ["long strings with escaped quotes", `"${'a\\"'.repeat(50)}"`],
     ["long strings that end in backslashes", `["${"a".repeat(80)}\\\\",{"b":"${"\\\\".repeat(60)}"}]`],
+    ["long strings with a backslash before an escaped quote", `["${"a".repeat(80)}\\\\\\"[[[[{{","x"]`],
     ["long strings with brackets", `["${"[{".repeat(60)}"]`],
     ["long strings with a quote and brackets after it", `["${"a".repeat(100)}\\":[[[[{{","x"]`],
     ["lists beside each other", "[[1],[2],[3],[4],[5]]"],
     ["an escape across the place where the search changes", `["${"a".repeat(63)}\\"]]]]","x"]`],
+    ["a backslash across the place where the search changes", `["${"a".repeat(63)}\\\\",["x"]]`],
+    ["an escaped quote there, with brackets after it", `["${"a".repeat(63)}\\"[[[[","x"]`],
   ])("[J2] the limit check of readJson sees the end of %s where the parser does", (_, text) => {
     expect(readJson(text, { ...limits.json.frame, depthMax: 2 })).toEqual(JSON.parse(text));
   });
@@ -225,6 +229,7 @@ describe("what two parsers would disagree on", () => {
   it("[J4] readJson reads -0 as 0 at any depth", () => {
     expect(Object.is(readJson("-0"), 0)).toBe(true);
     expect(readJson('{"a":[-0.0]}')).toEqual({ a: [0] });
+    expect(readJson('[{"a":-0,"b":-0e5}]')).toEqual([{ a: 0, b: 0 }]);
   });
 
   it("[J4] readJson replaces a lone surrogate in a value, and refuses it in a key", () => {
@@ -239,6 +244,13 @@ describe("what two parsers would disagree on", () => {
 });
 
 describe("text that JSON.stringify wrote", () => {
+  it.each(["\ud800", "\udbff", "\udc00", "\udfff", "a\u0000", "__proto__"])("[J6] checkWrittenJson refuses the key %j", (key) => {
+    const text = JSON.stringify({ a: [Object.fromEntries([[key, 1]])] });
+
+    expect(checkWrittenJson(text)).toMatchObject({ code: "E.FRAME.INVALID" });
+    expect(readJson(text)).toMatchObject({ code: "E.FRAME.INVALID" });
+  });
+
   it("[J6] checkWrittenJson refuses exactly the written values that readJson refuses, for the same reason", () => {
     const bounds = { ...limits.json.frame, bytesMax: 120, depthMax: 4, itemsMax: 12, keysMax: 5, stringCharsMax: 20 };
     const key = fc.oneof(
@@ -278,7 +290,7 @@ describe("keys that reach prototypes", () => {
   ];
   const places = (poison: string) => [`{${poison}}`, `{"a":{${poison}}}`, `[[{"b":[{${poison}}]}]]`];
 
-  it.each([...poisons, '"con\\u0073tructor":{"a":1}', '"prototype":{"a":1}'].flatMap(places))(
+  it.each([...poisons, '"con\\u0073tructor":{"a":1}', '"prototype":{"a":1}', '"constructor":[1]'].flatMap(places))(
     "[J5] readJson refuses %s, which has a key that reaches a prototype",
     (text) => {
       expect(code(text)).toBe("E.FRAME.INVALID");

@@ -225,6 +225,13 @@ describe("what a node is given", () => {
     });
   });
 
+  it("[A113] a grant counts for a requirement only if it covers every action that is asked for", () => {
+    const requirement: ResourceRequirement = { ...smtp, actions: ["read", "use"] };
+
+    expect(chooseGrant([sampleGrant("a", { actions: ["read"] })], requirement, of)).toBeNull();
+    expect(chooseGrant([sampleGrant("a", { actions: ["use", "read"] })], requirement, of)?.id).toBe("a");
+  });
+
   it("[A113] a definition that is not a stored workflow gets what is granted globally, and nothing granted to a workflow", () => {
     const grants = [sampleGrant("a", mine), sampleGrant("b")];
 

@@ -124,6 +124,8 @@ describe("saved views", () => {
     const first = await create(fixture);
 
     expect(await create(fixture, { name: "LATE" })).toMatchObject({ status: 409, body: { error: "E.CONFLICT" } });
+    expect((await create(fixture, { name: "caf\u00e9" })).status).toBe(201);
+    expect((await create(fixture, { name: "Cafe\u0301 " })).status).toBe(409);
     const elsewhere = await create(fixture, { page: "audit" });
     expect([elsewhere.status, (await create(fixture, {}, viewer)).status]).toEqual([201, 201]);
     const taken = await fixture.callRoute("replaceView", at(elsewhere.body["viewId"], { body: late }));
@@ -146,6 +148,7 @@ describe("saved views", () => {
     expect(await put('"r1"', "other")).toMatchObject({ status: 412, body: { error: "E.ETAG.STALE", details: { revision: 2 } } });
     expect((await fixture.callRoute("deleteView", at(id, { headers: { "if-match": '"r1"' } }))).status).toBe(412);
     expect((await put("r2", "other")).body).toMatchObject({ error: "E.REQUEST.INVALID" });
+    expect((await put('"r0", "r2"', "other")).status).toBe(200);
     expect((await put("*", "other")).status).toBe(200);
   });
 

@@ -56,6 +56,32 @@ const deadlinesComeInOrder: ContractCase = {
     }),
 };
 
+const goneDeadlinesWakeNobody: ContractCase = {
+  title: "[S16] a store does not return the next deadline of a row that has lost it or was deleted, nor one that has moved",
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const start = await readStoreTime(client);
+      const readNext = async () => (await readDueKeys(client, 9))[1];
+      await client.write(
+        changeSet({ puts: [runRow("r1", { due: start + 10_000 })] }),
+        changeSet({ puts: [runRow("r2", { due: start + 20_000 })] }),
+        changeSet({ puts: [runRow("r3", { due: start + 30_000 })] }),
+        changeSet({ puts: [runRow("r4", { due: start + 50_000 })] }),
+      );
+      assert.equal(await readNext(), start + 10_000);
+
+      await client.write(changeSet({ puts: [runRow("r1")] }));
+      assert.equal(await readNext(), start + 20_000);
+      await client.write(changeSet({ deletes: ["run/r2"] }));
+      assert.equal(await readNext(), start + 30_000);
+      await client.write(changeSet({ puts: [runRow("r3", { due: start + 60_000 })] }));
+      assert.equal(await readNext(), start + 50_000);
+      await client.write(changeSet({ puts: [runRow("r3")] }), changeSet({ deletes: ["run/r4"] }));
+      assert.equal(await readNext(), null);
+    }),
+};
+
 const dueRowsAreTaken: ContractCase = {
   title: "[S16] a store locks the root of a due row, loads the run of a due task, and leaves out roots that other turns hold",
   run: (createFixture) =>
@@ -114,4 +140,9 @@ const clocksNeverGoBack: ContractCase = {
     }),
 };
 
-export const timeCases: readonly ContractCase[] = [deadlinesComeInOrder, dueRowsAreTaken, clocksNeverGoBack];
+export const timeCases: readonly ContractCase[] = [
+  deadlinesComeInOrder,
+  goneDeadlinesWakeNobody,
+  dueRowsAreTaken,
+  clocksNeverGoBack,
+];
