@@ -203,6 +203,15 @@ describe("a task that refers to a resource", () => {
     expect(await runError(harness, foreign)).toMatchObject({ code: "E.RESOURCE.MISSING", details: { reason: "worker-unknown" } });
   });
 
+  it("[P15] a resource that is used lives on for as long as its worker first said", async () => {
+    const { world: harness, owner, other } = await createOwner({ expiresAt: 1_800_000_000_000 + 60_000 });
+    await passSeconds(harness, 50, owner, other);
+
+    await startAndSettle(harness, taskUsing("res-1"));
+
+    expect((await readDocument(harness, "artifact", "res-1"))?.due).toBe(harness.now + 60_000);
+  });
+
   it("[P15] using a resource extends its expiry", async () => {
     const { world: harness, owner } = await createOwner();
     await harness.advance(1_000);

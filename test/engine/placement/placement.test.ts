@@ -106,6 +106,25 @@ describe("placement", () => {
 
     expect(worker.dispatchesSent).toHaveLength(1);
   });
+
+  it("[P4] tasks of several queues are granted in the order they became ready, whichever run is the older", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w");
+    const older = await harness.startRun(buildWorkflow([{ type: "test.a" }, { type: "test.b" }], [[0, 1]]));
+    await harness.settle();
+    await harness.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
+    const younger = await harness.startRun(buildChain(1, { type: "test.c" }));
+    await worker.succeed({});
+    await harness.settle();
+
+    await harness.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: false });
+    await harness.settle();
+    expect(worker.lastDispatch.run).toBe(younger);
+    await worker.succeed({});
+    await harness.settle();
+
+    expect(worker.lastDispatch.run).toBe(older);
+  });
 });
 
 describe("concurrency keys", () => {
@@ -125,6 +144,39 @@ describe("concurrency keys", () => {
 
     expect(harness.dispatches()).toHaveLength(2);
     expect(harness.engine.gauge().turns).toBe(turns + 1);
+  });
+
+  it("[K1] the limit that the last task of a concurrency key names counts: raised it lets more in, lowered it takes effect as holders leave", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 9 });
+    const startWith = (limit: number) => harness.startRun(buildChain(1, { policy: { concurrency: { key: "db", limit } } }));
+    await startWith(1);
+    await startWith(3);
+    await startWith(3);
+    await harness.settle();
+    expect(worker.dispatchesSent).toHaveLength(3);
+    await startWith(2);
+    await startWith(2);
+    const [first, second] = worker.dispatchesSent;
+    await worker.succeed({}, first);
+    await harness.settle();
+    expect((await harness.store.page({ page: "key", tenant: "t1", key: "db" })).key).toMatchObject({ limit: 3 });
+    await worker.succeed({}, second);
+    await harness.settle();
+    // Of the five one has ended with its place passed on, then another.
+    expect(worker.dispatchesSent).toHaveLength(5);
+
+    for (const dispatch of worker.dispatchesSent.slice(2)) await worker.succeed({}, dispatch);
+    await startWith(2);
+    await startWith(2);
+    await startWith(2);
+    await harness.settle();
+
+    expect(worker.dispatchesSent).toHaveLength(7);
+    expect((await harness.store.page({ page: "key", tenant: "t1", key: "db" })).key).toMatchObject({ limit: 2 });
+    await worker.succeed({}, worker.dispatchesSent[5]);
+    await harness.settle();
+    expect(worker.dispatchesSent).toHaveLength(8);
   });
 
   it("[K6] tasks of a concurrency key with a higher limit run side by side on one worker, each dispatched with a key of its own", async () => {

@@ -159,7 +159,7 @@ describe("what a node prints", () => {
     const { sendFeedback, chunks, facts } = await startFixture();
     const lines = ["a\n", "b\n", "c\n"].map((text, index) => ({ channel: "log", index, text }));
     await sendFeedback({ chunks: lines.slice(0, 2) });
-    await sendFeedback({ chunks: lines });
+    await sendFeedback({ chunks: [...lines, ...lines] });
     await sendFeedback({ chunks: lines });
 
     await sendFeedback({ chunks: [{ channel: "log", text: "d\n" }] });
@@ -241,6 +241,24 @@ describe("what a result must be", () => {
     await harness.settle();
     return { world: harness, crew: worker, run };
   };
+
+  it("[E69] the size of a result is measured in bytes of UTF-8, and a result that is too large is not tried again", async () => {
+    for (const [letters, phase] of [
+      [699_000, "succeeded"],
+      [699_100, "failed"],
+    ] as const) {
+      const harness = await new EngineHarness().start();
+      const worker = await harness.joinWorker("w");
+      const run = await harness.startRun(buildChain(1, { policy: { retry: { maxAttempts: 3, backoffMs: 0 } } }));
+      await harness.settle();
+
+      await worker.succeed({ out: "\u20ac".repeat(letters) });
+      await harness.settle();
+
+      expect(worker.dispatchesSent).toHaveLength(1);
+      expect((await harness.runDetail(run)).run.phase).toBe(phase);
+    }
+  });
 
   it("[E69] an attempt whose result is larger than a row may hold fails with E.RESULT.TOO_LARGE", async () => {
     const { world: harness, crew: worker, run } = await started(buildChain(2));

@@ -197,6 +197,21 @@ describe("retry", () => {
   });
 });
 
+describe("deliveries", () => {
+  it("[E87] retries and rebinds by an operator use up no delivery, however many there are", async () => {
+    const harness = await new EngineHarness({ settings: { maxDeliveries: 2 } }).start();
+    const workers = [await harness.joinWorker("a"), await harness.joinWorker("b")];
+    const run = await startAndSettle(harness, buildChain(1));
+
+    for (let round = 0; round < 3; round++) {
+      await steer(harness, retryCommand(run, nodeId(0)));
+      for (const { worker } of workers) await steer(harness, rebindCommand(run, null, worker));
+    }
+
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", deliveries: 1 }]);
+  });
+});
+
 describe("rebind", () => {
   async function two(slots = 4): Promise<{ world: EngineHarness; a: TestWorker; b: TestWorker }> {
     const harness = await new EngineHarness().start();

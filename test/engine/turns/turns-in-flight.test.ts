@@ -188,6 +188,26 @@ describe("turns in flight", () => {
     expect(worker.dispatchesSent).toHaveLength(2);
   });
 
+  it("[P7] a worker gets no more tasks of a node type than its limit for it while grants are pending", async () => {
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
+    const worker = await harness.joinWorker("w", { slots: 4, perNodeLimits: { "test.step": 1 } });
+    await harness.startRun(buildChain(1));
+    await cluster.passSeconds(1);
+    await worker.succeed({});
+    hold();
+    for (let order = 0; order < 3; order++) {
+      pushCommand(harness, harness.startCommand(buildChain(1)));
+      await runPendingCallbacks();
+    }
+    while (waiting.length > 0) await pass(waiting.length - 1);
+    for (let second = 0; second < 3; second++) {
+      await cluster.passSeconds(1);
+      while (waiting.length > 0) await pass();
+    }
+
+    expect(worker.dispatchesSent).toHaveLength(2);
+  });
+
   it("[U12] a worker gets no more tasks than it has slots while grants are committed but not yet applied", async () => {
     const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
     const worker = await harness.joinWorker("w", { slots: 2 });

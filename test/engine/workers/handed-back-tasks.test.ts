@@ -64,6 +64,27 @@ describe("a task that its worker handed back", () => {
     expect(worker.lastDispatch.task).not.toBe(first.task);
   });
 
+  it("[B93] several tasks that a worker handed back, at the head of the queue, do not keep it from the one behind them", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { ...older, boot: "b1", slots: 2 });
+    for (let run = 0; run < 2; run++) await harness.startRun(buildChain(1));
+    await harness.settle();
+    const both = worker.dispatchesSent;
+    for (const dispatch of both) await worker.error("E.RUNNER.CANCELLED", "leaving", dispatch);
+    await harness.settle();
+    // Nothing else waits yet: the queue is read again when the next one comes, and begins with the two.
+    for (let passed = 0; passed < 2; passed++) await harness.advance(seconds(1));
+    await worker.heartbeat(null, false);
+    const behind = await harness.startRun(buildChain(1));
+    await harness.settle();
+
+    await worker.heartbeat(null, true);
+    await harness.settle();
+
+    expect(worker.dispatchesSent.map(({ run }) => run)).toContain(behind);
+    expect(worker.dispatchesSent).toHaveLength(3);
+  });
+
   it("[B93] a worker that reports itself as unhealthy before it leaves needs no pause: while it is healthy it gets the task again", async () => {
     const harness = await new EngineHarness().start();
     const worker = await harness.joinWorker("w");

@@ -64,12 +64,17 @@ describe("a concurrency key that is taken at the worker", () => {
   it("[B91] a task that is refused for longer than an attempt may take fails with E.DISPATCH.UNAVAILABLE", async () => {
     const { harness, worker, run } = await startGrantedTask({ attemptTimeoutMs: seconds(100) });
 
-    for (let refusals = 0; refusals < 8; refusals++) {
-      if ((await harness.runDetail(run)).run.phase === "running") await worker.error(violation);
-      await passTime(harness, 40, worker);
+    // 1 + 2 + ... + 64 s of pauses: none of them is as long as an attempt may be, all together are.
+    for (const pause of [1, 2, 4, 8, 16, 32, 60]) {
+      await worker.error(violation);
+      await passTime(harness, pause, worker);
     }
+    await worker.error(violation);
 
-    expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({ code: "E.DISPATCH.UNAVAILABLE" });
+    expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({
+      code: "E.DISPATCH.UNAVAILABLE",
+      details: { refusals: 8, refusedForMs: seconds(123) },
+    });
   });
 
   it("[B91] a task that one worker refused may be given to another one after its pause", async () => {

@@ -36,6 +36,37 @@ describe("the inventory", () => {
   });
 });
 
+describe("slots", () => {
+  const createTable = () => new AttemptTable({ slotsMax: 1, slotWaitMs: 1_000, rememberedFencesMax: 100 });
+  const admit = (table: AttemptTable, task: string): LocalAttempt => {
+    const decision = table.admitDispatch(dispatch(task, 1), 0);
+    if (decision.verdict !== "start" && decision.verdict !== "wait") throw new Error(`${task} is ${decision.verdict}`);
+    return decision.attempt;
+  };
+
+  it("[W15] an attempt that was dropped while it waited for a slot makes room for another one", () => {
+    const table = createTable();
+    admit(table, "runs");
+    const waiting = admit(table, "waits");
+    expect(table.admitDispatch(dispatch("more", 1), 0).verdict).toBe("full");
+
+    table.discardAttempt(waiting);
+
+    expect(table.admitDispatch(dispatch("next", 1), 0).verdict).toBe("wait");
+  });
+
+  it("[W152] an attempt that waits for several calls gives its one slot away once", () => {
+    const table = createTable();
+    const caller = admit(table, "caller");
+    const second = admit(table, "second");
+    expect(table.suspendAttempt(caller)).toEqual([second]);
+    const third = admit(table, "third");
+
+    expect(table.suspendAttempt(caller)).toEqual([]);
+    expect(third.phase).toBe("waiting");
+  });
+});
+
 /** What may happen to a table: a dispatch, a call into a chain, its answer, the end of a handler, a cancel; each of one of five tasks. */
 const happenings = fc.array(
   fc.record({ what: fc.constantFrom("offer", "rest", "wake", "settle", "drop"), at: fc.integer({ min: 0, max: 4 }) }),

@@ -125,7 +125,7 @@ describe("executor", () => {
     const outside = path.join(folder, "notes.txt");
     writeFileSync(outside, `key=${secret}`);
     const binary = Buffer.concat([Buffer.from([0, 1]), Buffer.from(secret)]);
-    const long = `${"x".repeat(65_530)}${secret}\n`;
+    const long = `${"x".repeat(65_530)}${secret} \u20ac\n`;
     const b = executorHarness(
       async (context) => {
         const { resources, ext, workDir } = context;
@@ -148,7 +148,7 @@ describe("executor", () => {
     const kept = (id: string) => readFileSync(b.resources.get(id)?.path ?? "");
     expect(b.nextCalls).toEqual(['{"payload":{"***":["***"]}}']);
     expect(b.vendorFrames).toEqual(['{"secret":"***"}']);
-    expect(kept("long").toString()).toBe(`${"x".repeat(65_530)}***\n`);
+    expect(kept("long").toString()).toBe(`${"x".repeat(65_530)}*** \u20ac\n`);
     expect(b.resources.get("long")?.metadata).toEqual({ secret: "***" });
     expect(kept("image")).toEqual(binary);
     expect(kept("outside").toString()).toBe("key=***");

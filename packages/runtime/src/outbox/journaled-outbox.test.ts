@@ -108,6 +108,23 @@ describe("keeping the outbox on disk", () => {
     expect((await bench(disk).keeper.load())?.map(({ task }) => task)).toEqual(["c", "d"]);
   });
 
+  it("[W74] the journaled outbox loses no ack that arrives while a record is written", async () => {
+    const { disk, keeper, keep, ring } = bench();
+    const [a, b] = [keep("a"), keep("b")];
+    await idle();
+    const release = disk.blockCalls("sync");
+    keeper.remove(a);
+    keep("c");
+    await idle();
+
+    keeper.remove(b);
+    release();
+    await idle();
+    await ring();
+
+    expect(tasksIn(disk.durable)).toEqual(["c"]);
+  });
+
   it("[W75] the journaled outbox rewrites its file once it is large and mostly acked, and then appends to the new file", async () => {
     const { disk, keeper, keep } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 4_096 });
     const keys = Array.from({ length: 20 }, (_, index) => keep(`t${index}`, "x".repeat(300)));

@@ -137,6 +137,24 @@ describe("outbox", () => {
     expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
   });
 
+  it("[W169] the last feedback of an attempt follows what waits of its own while a session is open, and what was sent and not acked in the one before", () => {
+    const { box, pump } = outbox({ feedbackWaitingMax: 10 });
+    const addFeedback = (id: string, corr: string, isUrgent = false) =>
+      box.addMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent });
+    addFeedback("flown", "t1");
+    expect(pump()).toEqual(["0:flown"]);
+    addFeedback("other", "t2");
+    addFeedback("waiting", "t1");
+    addFeedback("last", "t1", true);
+    box.addMessage(word("result"));
+    expect(pump()).toEqual(["1:waiting", "2:last", "3:result", "4:other"]);
+
+    box.detachStream();
+    box.attachStream(openStream());
+
+    expect(pump()).toEqual(["0:flown", "1:waiting", "2:last", "3:result", "4:other"]);
+  });
+
   it("[W95] the outbox accepts no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {
     const { box, pump, acked } = outbox();
     expect([box.hasRoomForVendorFrame(100), box.hasRoomForVendorFrame(101)]).toEqual([true, false]);
@@ -193,6 +211,19 @@ describe("outbox", () => {
 
     expect(pump()).toEqual(["1:later+x+y"]);
     expect(box.messageCount).toBe(3);
+  });
+
+  it("[W18] a message that was alone in flight when the scheduler ended the session is sent once more before it is taken out", () => {
+    const { box, pump } = outbox();
+    box.addMessage(word("only"));
+    pump();
+
+    expect(box.isolateRejected()).toBeUndefined();
+    box.attachStream(openStream());
+    expect(pump()).toEqual(["0:only"]);
+
+    expect(box.isolateRejected()?.id).toBe("only");
+    expect(box.messageCount).toBe(0);
   });
 
   it("[W24] the outbox limits the bytes in flight as well as the frames", () => {

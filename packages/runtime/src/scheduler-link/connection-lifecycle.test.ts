@@ -34,6 +34,21 @@ describe("loss of the connection", () => {
     expect(harness.dials).toBe(dials + 1);
   });
 
+  it("[W7] a worker whose sessions end as soon as they begin waits longer each time", () => {
+    const harness = new LinkHarness();
+    harness.link.start();
+    const waits: number[] = [];
+    for (let loss = 0; loss < 4; loss++) {
+      harness.openSession();
+      const { now, dials } = harness;
+      harness.link.connectionLost("gone");
+      while (harness.dials === dials) harness.advance(Math.max(0, harness.wakeAt - harness.now));
+      waits.push(harness.now - now);
+    }
+
+    expect(waits).toEqual([0, 1_000, 2_000, 4_000]);
+  });
+
   it("[W8] a reconnected worker reports running and finished-but-unacked attempts and sends unacked results again under their fence", () => {
     const harness = readyLinkHarness();
     harness.dispatch("a", { fence: 3 });
@@ -87,13 +102,15 @@ describe("loss of the connection", () => {
   });
 
   it("[W9] a worker pauses when another process has taken its identity, so that the two do not fight", () => {
-    const harness = readyLinkHarness();
-    harness.advance(2_000);
+    for (const code of ["E.SESSION.SUPERSEDED", "E.SESSION.DENIED"]) {
+      const harness = readyLinkHarness();
+      harness.advance(2_000);
 
-    harness.sendToLink("control.reset", { code: "E.SESSION.SUPERSEDED", reason: "a newer connection" });
-    harness.advance(4_999);
+      harness.sendToLink("control.reset", { code, reason: "a newer connection" });
+      harness.advance(4_999);
 
-    expect(harness.dials).toBe(1);
+      expect(harness.dials).toBe(1);
+    }
   });
 
   it("[W9] a worker logs a reset during the handshake as a refusal at the session door, not as the reset of a session", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LinkHarness, readyLinkHarness, succeededOutcome } from "../../test/link-harness.ts";
+import { Lease } from "./heartbeats.ts";
 
 describe("the lease", () => {
   it("[W16] a worker stops and drops running attempts once nine tenths of the lease have passed since it sent the last answered heartbeat", () => {
@@ -73,6 +74,65 @@ describe("the lease", () => {
     harness.advance(3_600_000);
 
     expect(harness.attempt("a").stopSignal.isStopped).toBe(false);
+  });
+});
+
+describe("a lease whose accept comes late", () => {
+  /** When the worker stops what runs, in ms after the register or the resume was sent. */
+  function stopTime(harness: LinkHarness, sentAt: number): number {
+    harness.dispatch("a");
+    harness.flush();
+    harness.link.connectionLost("gone");
+    for (let steps = 0; steps < 200 && !harness.attempt("a").stopSignal.isStopped; steps++) harness.advance(500);
+    return harness.now - sentAt;
+  }
+
+  it.each([0, 3_000, 9_500])(
+    "[W16] the lease of a session counts from when its register was sent, though its accept came %i ms later",
+    (lateMs) => {
+      const harness = new LinkHarness();
+      harness.link.start();
+      harness.link.connectionOpened();
+      harness.advance(2_000);
+      harness.ackById(harness.lastFrame("control.handshake").id);
+      const sentAt = harness.now;
+      harness.ackById(harness.lastFrame("control.register").id);
+      harness.advance(lateMs);
+      harness.acceptSession({ lease_ms: 30_000 });
+      harness.flush();
+
+      expect(stopTime(harness, sentAt)).toBe(27_000);
+    },
+  );
+
+  it.each([0, 3_000, 9_500])(
+    "[W16] the lease of a resumed session counts from when its resume was sent, though its accept came %i ms later",
+    (lateMs) => {
+      const harness = readyLinkHarness();
+      harness.advance(5_000);
+      harness.link.connectionLost("gone");
+      harness.advance(0);
+      harness.link.connectionOpened();
+      const sentAt = harness.now;
+      harness.ackById(harness.lastFrame("control.resume").id);
+      harness.advance(lateMs);
+      // Without a lease of its own it goes on with the one that was granted.
+      harness.sendToLink("control.session.accept", { session_id: "s", session_token: "t2", resumed: true });
+      harness.flush();
+
+      expect(stopTime(harness, sentAt)).toBe(27_000);
+    },
+  );
+
+  it("[W16] an answer that comes after the lease has ended does not begin it again", () => {
+    const lease = new Lease({ safetyMargin: 0.1, missedHeartbeatsMax: 3 });
+    lease.grant(10_000, 0);
+    lease.heartbeatSent("beat", 5_000);
+    lease.expire();
+
+    lease.heartbeatAnswered("beat");
+
+    expect(lease.selfFenceAt).toBe(Number.POSITIVE_INFINITY);
   });
 });
 

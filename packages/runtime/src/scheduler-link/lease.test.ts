@@ -38,5 +38,10 @@ describe("the lease as its worker counts it", () => {
 
     lease.heartbeatAnswered("b");
     expect(lease.isSchedulerSilent).toBe(false);
+    lease.heartbeatSent("d", 3);
+    // The answer to the second was one to the first as well: two are unanswered.
+    expect(lease.isSchedulerSilent).toBe(false);
+    lease.heartbeatSent("e", 4);
+    expect(lease.isSchedulerSilent).toBe(true);
   });
 });
