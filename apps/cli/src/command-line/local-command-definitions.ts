@@ -60,7 +60,7 @@ export const toolCommands: CommandTable = {
   backup: {
     isOffline: true,
     help: "copy the data folder of a scheduler, which may go on working, with a checksum of every file",
-    examples: ["./backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./backups/monday"],
+    examples: ["./var/backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./var/backups/monday"],
     arguments: { "<folder>": "a new folder for the backup" },
     options: {
       "--data-dir <dir>": { help: "the scheduler's folder", default: "./var/scheduler" },
@@ -72,7 +72,7 @@ export const toolCommands: CommandTable = {
   restore: {
     isOffline: true,
     help: "check a backup and copy it into the data folder of a scheduler that has no store yet",
-    examples: ["./backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./backups/monday"],
+    examples: ["./var/backups/monday", "--data-dir /var/lib/astra /mnt/backups/astra-1", "--json ./var/backups/monday"],
     arguments: { "<folder>": "the folder of the backup" },
     options: {
       "--data-dir <dir>": { help: "the scheduler's folder", default: "./var/scheduler" },
