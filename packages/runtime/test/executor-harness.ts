@@ -1,6 +1,6 @@
 // An executor with one handler and nothing real around it but a folder: what it sends is recorded, its timers wait to be called.
 
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -21,13 +21,30 @@ afterEach(async () => {
   for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
 });
 
-const createRegistry = (dir: string, log: string[]) =>
+interface UploadedFile {
+  readonly filename: string;
+  readonly content: Buffer;
+}
+
+const createRegistry = (dir: string, log: string[], uploads: UploadedFile[]) =>
   new ResourceRegistry(
     {
       wallClock: () => 0,
       after: () => () => {},
       reportProblem: () => {},
       resourceRemoved: (id, reason) => log.push(`${id} ${reason}`),
+      async transferFile(transfer) {
+        const content = readFileSync(transfer.path);
+        if (transfer.type === "upload") uploads.push({ filename: transfer.filename, content });
+        const { length: sizeBytes } = content;
+        return {
+          resourceId: `stored-${uploads.length}`,
+          downloadUrl: "",
+          filename: path.basename(transfer.path),
+          sha256: "",
+          sizeBytes,
+        };
+      },
     },
     new ResourceFiles(path.join(dir, "kept"), dir),
     { ...resourceDefaults, workerName: "w" },
@@ -67,7 +84,8 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const settled = new Promise<void>((resolve) => {
     signalSettled = resolve;
   });
-  const resources = createRegistry(workRoot, log);
+  const uploads: UploadedFile[] = [];
+  const resources = createRegistry(workRoot, log, uploads);
   const executor = new HandlerExecutor(
     {
       now: () => now,
@@ -99,5 +117,19 @@ export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayl
   const pass = (ms: number) => {
     now += ms;
   };
-  return { executor, attempt, log, outcomes, feedback, nextCalls, vendorFrames, timers, settled, workRoot, pass, resources };
+  return {
+    executor,
+    attempt,
+    log,
+    outcomes,
+    feedback,
+    nextCalls,
+    vendorFrames,
+    timers,
+    settled,
+    workRoot,
+    pass,
+    resources,
+    uploads,
+  };
 }

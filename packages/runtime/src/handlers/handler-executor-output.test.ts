@@ -156,6 +156,42 @@ describe("executor", () => {
     expect(b.resources.readJson("json")).toEqual({ secret: "***", n: 1 });
   });
 
+  it("[W1490] a file with secrets that was registered by its path, or is a text in UTF-16, is uploaded without them, under a name without them", async () => {
+    const secret = "correct horse battery";
+    const text = `\uFEFF${"x".repeat(40_000)} key=${secret} \u20ac\n`;
+    const big = Buffer.from(text, "utf16le").swap16();
+    const b = executorHarness(
+      async ({ resources, workDir }) => {
+        const keep = (name: string, content: string | Buffer) => {
+          writeFileSync(path.join(workDir, name), content);
+          resources.register({ id: name, type: "file", path: path.join(workDir, name) });
+        };
+        keep("plain.txt", "nothing yet");
+        keep(`${secret}.txt`, `key=${secret}`);
+        keep("little.txt", Buffer.from(text.slice(1), "utf16le"));
+        keep("big.txt", big);
+        keep("image.bin", Buffer.concat([Buffer.from([0, 0, 1]), Buffer.from(secret)]));
+        writeFileSync(path.join(workDir, "plain.txt"), `later ${secret}`);
+        for (const { id } of resources.list()) await resources.upload(id);
+        return {};
+      },
+      { parameters: { __resourceBindings: { key: { resourceId: "r", value: secret } } } as never },
+    );
+
+    b.executor.start(b.attempt);
+    await b.settled;
+
+    const clean = text.replace(secret, "***");
+    const uploaded = Object.fromEntries(b.uploads.map(({ filename, content }) => [filename, content]));
+    expect(uploaded).toEqual({
+      "plain.txt": Buffer.from("later ***"),
+      "***.txt": Buffer.from("key=***"),
+      "little.txt": Buffer.from(clean.slice(1), "utf16le"),
+      "big.txt": Buffer.from(clean, "utf16le").swap16(),
+      "image.bin": Buffer.concat([Buffer.from([0, 0, 1]), Buffer.from(secret)]),
+    });
+  });
+
   it("[W200] feedback that no scheduler can read ends an attempt with secrets at once, as any other", () => {
     const b = executorHarness(
       async ({ feedback }) => {

@@ -1,4 +1,5 @@
-// Removes a task's secrets, found by value, from what its handler reports. Pieces of a secret and other encodings are not found.
+// Removes a task's secrets, found by value and in the encodings of secret-patterns.ts, from what its handler reports. Pieces of a secret are
+// not found.
 
 import type { JsonObject } from "@astraflow/protocol";
 import type { FeedbackChunk, FeedbackInput } from "../attempts/feedback.ts";
@@ -78,6 +79,11 @@ export class SecretMask {
   /** For a file that is read piece by piece, one character a byte. */
   createByteStream(): MaskedStream {
     return new MaskedStream(this.#bytePatterns);
+  }
+
+  /** The same for a file that is decoded to text first. */
+  createTextStream(): MaskedStream {
+    return new MaskedStream(this.#patterns);
   }
 
   /** The very same value where nothing is in it. Throws where it cannot be written as JSON. */

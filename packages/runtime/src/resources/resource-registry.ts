@@ -22,6 +22,13 @@ const isName = (value: unknown, charsMax: number): boolean =>
 
 type FileDetails = Omit<ResourceDraft, "id" | "type" | "path" | "value"> & { readonly type?: string };
 
+interface UploadOptions {
+  readonly filename?: string;
+  readonly mimeType?: string;
+  /** A file whose bytes are sent in place of those that are kept. */
+  readonly contentFrom?: string;
+}
+
 export class ResourceRegistry {
   readonly settings: ResourceSettings;
   readonly #ports: ResourcePorts;
@@ -84,14 +91,14 @@ export class ResourceRegistry {
   }
 
   /** Stores a kept file with the scheduler, where people and other workers find it; its artifact says so in `metadata.stored`. */
-  async upload(id: string, options: { readonly filename?: string; readonly mimeType?: string } = {}): Promise<StoredFile> {
+  async upload(id: string, options: UploadOptions = {}): Promise<StoredFile> {
     const { path: file } = this.lease(id);
     try {
       if (file === undefined) throw fault("E.PARAMS.INVALID", `resource ${id} is no file; only files can be stored`);
-      const { filename = path.basename(file), mimeType } = options;
+      const { filename = path.basename(file), mimeType, contentFrom = file } = options;
       const { workerName } = this.settings;
       const stored = await this.#transferFile({
-        ...{ type: "upload", path: file, workerName, filename },
+        ...{ type: "upload", path: contentFrom, workerName, filename },
         ...(mimeType !== undefined && { mimeType }),
       });
       const entry = this.#entries.get(id);
