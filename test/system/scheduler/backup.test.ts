@@ -1,8 +1,9 @@
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { RunRef } from "@astraflow/protocol";
-import { expect, it } from "vitest";
-import { submitUntilAccepted } from "../harness/accepted-runs.ts";
+import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { expectEachRunEndedOnce, submitUntilAccepted } from "../harness/accepted-runs.ts";
 import { SchedulerApi, startScheduler, startWorker } from "../harness/installation.ts";
 import { makeTemporaryFolder, runAstra, withTimeout } from "../harness/processes.ts";
 
@@ -103,11 +104,86 @@ it("[O113] a backup overwrites no folder, and a restore overwrites no store, als
   });
 });
 
-it("[O113] a backup of a PostgreSQL store is refused with the tool that makes it, and without its password", async () => {
-  const end = await runAstra(["backup", join(makeTemporaryFolder(), "backup")], {
-    ASTRA_SCHEDULER_STORE: "postgres://astra:a-long-password@db:5432/astra",
-  });
+/** A scheduler whose data folder holds the file of a resource, and the address of that file. */
+async function storeFile(http: string): Promise<string> {
+  const form = new FormData();
+  form.append("file", new Blob(["kept apart from the store"]), "note.txt");
+  const headers = { authorization: "Bearer dev-token" };
+  const response = await fetch(`${http}/api/v1/resources`, { method: "POST", headers, body: form });
+  const { resourceId } = (await response.json()) as { resourceId: string };
+  return `/api/v1/resources/${resourceId}/download`;
+}
 
-  expect(end).toMatchObject({ code: 1, stderr: expect.stringMatching(/db:5432\/astra.*pg_dump/) });
-  expect(end.stderr).not.toContain("a-long-password");
+it("[O112] files of resources are in the backup beside the store, and open again after the restore", async () => {
+  const top = makeTemporaryFolder();
+  const first = await startScheduler();
+  const address = await storeFile(first.http);
+
+  const backedUp = await backUp(first.dataDir, join(top, "backup"));
+  const restored = await restore(join(top, "backup"), join(top, "restored"));
+  const second = await startScheduler({ dataDir: join(top, "restored") });
+  const file = await new SchedulerApi(second.http).send("GET", address);
+
+  expect([backedUp.code, restored.code]).toEqual([0, 0]);
+  expect(await file.text()).toBe("kept apart from the store");
+});
+
+describe("of a PostgreSQL server", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  const onDatabase = (url: string) => ({ ASTRA_SCHEDULER_STORE: url });
+
+  it("[O1491] a dump taken beside working schedulers restores into another database, where every accepted run is finished once", async () => {
+    const top = makeTemporaryFolder();
+    const [from, to] = [await server.createDatabase(), await server.createDatabase()];
+    const first = await startScheduler({ env: onDatabase(from) });
+    const api = new SchedulerApi(first.http);
+    const refs = [await submitUntilAccepted(api, 0), await submitUntilAccepted(api, 1)];
+    const worker = await startWorker(first.ws);
+    await api.waitForRunEnd(refs[0]?.runId ?? "");
+    const folder = join(top, "backup");
+
+    const backedUp = await runAstra(["backup", "--json", "--data-dir", first.dataDir, folder], onDatabase(from));
+    for (const process of [worker, first.process]) {
+      process.kill("SIGKILL");
+      await withTimeout(process.ended, "the end after SIGKILL");
+    }
+    const restored = await runAstra(["restore", "--json", "--data-dir", join(top, "restored"), folder], onDatabase(to));
+    const again = await runAstra(["restore", "--json", "--data-dir", join(top, "restored"), folder], onDatabase(to));
+    const second = await startScheduler({ env: onDatabase(to), flags: ["--time-scale", "10"] });
+    await startWorker(second.ws, { name: "other" });
+    const next = await submitUntilAccepted(new SchedulerApi(second.http), 2);
+
+    expect([backedUp.code, restored.code]).toEqual([0, 0]);
+    expect(readdirSync(folder).sort()).toEqual(["astra.dump", "backup.json"]);
+    expect((statSync(join(folder, "astra.dump")).mode & 0o777).toString(8)).toBe("600");
+    expect(again).toMatchObject({ code: 1, stderr: expect.stringMatching(/E\.CONFLICT.*has a store already/) });
+    await expectEachRunEndedOnce(new SchedulerApi(second.http), [...refs, next]);
+  }, 120_000);
+
+  it("[O1491] a backup of a server is refused where there is no store, no pg_dump, or another kind of store to restore to, and never shows the password", async () => {
+    const top = makeTemporaryFolder();
+    const url = await server.createDatabase();
+    const backUpServer = (env: Record<string, string> = {}) =>
+      runAstra(["backup", join(top, "none")], { ...onDatabase(url), ...env });
+    const empty = await backUpServer();
+    const wrongPassword = await backUpServer(onDatabase(url.replace(`:${server.password}@`, ":not-its-password@")));
+    const { process } = await startScheduler({ env: onDatabase(url) });
+    const withoutTool = await backUpServer({ PATH: top });
+    await runAstra(["backup", join(top, "backup")], onDatabase(url));
+    process.kill("SIGTERM");
+    const intoFile = await restore(join(top, "backup"), join(top, "restored"));
+
+    expect(empty).toMatchObject({ code: 1, stderr: expect.stringContaining("there is nothing to back up") });
+    expect(wrongPassword).toMatchObject({ code: 1, stderr: expect.stringContaining("E.STORE.OPEN") });
+    expect(withoutTool).toMatchObject({ code: 1, stderr: expect.stringContaining("pg_dump is not on PATH; install") });
+    expect(intoFile).toMatchObject({ code: 1, stderr: expect.stringContaining("is the backup of a PostgreSQL server") });
+    for (const { stderr } of [empty, wrongPassword, withoutTool]) expect(stderr).not.toMatch(/not-its-password/);
+    for (const { stderr } of [empty, withoutTool]) expect(stderr).not.toContain(`:${server.password}@`);
+    expect(existsSync(join(top, "none"))).toBe(false);
+  });
 });

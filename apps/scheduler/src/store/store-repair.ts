@@ -16,7 +16,7 @@ export function repairStore(storeSetting: string, dataDir: string): StoreCheck {
       name,
       isGood: false,
       found: `${place} is a server`,
-      advice: "Restore its dump with pg_restore; see docs/guides/backup.md",
+      advice: "Restore a backup with astra restore; see docs/guides/backup.md",
     };
   try {
     const { done, problem } = repairSqlite(address.file, new Date().toISOString().replaceAll(/[:.]/g, "-"));
