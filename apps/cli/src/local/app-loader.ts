@@ -52,7 +52,7 @@ export interface SchedulerModule {
   restrictFolder(folder: string): { readonly changed: readonly string[]; readonly problems: readonly string[] };
   checkStore(store: string): Promise<readonly DoctorCheck[]>;
   readRetention(sources: { readonly env: NodeJS.ProcessEnv; readFile(path: string): string }): RetentionSettings;
-  checkKeptRows(store: string, dataDir: string, retention: RetentionSettings): readonly DoctorCheck[];
+  checkKeptRows(store: string, dataDir: string, retention: RetentionSettings): Promise<readonly DoctorCheck[]>;
   backUpDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
   restoreDataFolder(request: BackupPlaces): Promise<WrittenBackup>;
   repairStore(store: string, dataDir: string): DoctorCheck;

@@ -39,7 +39,7 @@ export async function runDoctor(context: DoctorContext, flags: DoctorFlags): Pro
   if (flags.repair) checks.push(scheduler.repairStore(flags.store ?? "", flags.dataDir));
   if (flags.store) checks.push(...(await scheduler.checkStore(flags.store)));
   const retention = scheduler.readRetention({ env: context.env, readFile: (path) => readFileSync(path, "utf8") });
-  checks.push(...scheduler.checkKeptRows(flags.store ?? "", flags.dataDir, retention));
+  checks.push(...(await scheduler.checkKeptRows(flags.store ?? "", flags.dataDir, retention)));
   const isGood = checks.every((check) => check.isGood);
   const { green, red } = terminal.colors;
   if (json) terminal.print(JSON.stringify({ ok: isGood, checks }));

@@ -1,6 +1,7 @@
 // What a server promises and what is in its database, for people, before anything is trusted to it. Reads only, and refuses nothing.
 
 import { fault } from "@astraflow/protocol";
+import type { KeptRows } from "../../common/kept-rows.ts";
 import { PostgresConnection, parsePostgresUrl, redactedMessage } from "../connection/connection.ts";
 import { schemaName } from "../sql/tables.ts";
 import { readVersion, schemaVersion } from "./replica-registration.ts";
@@ -25,13 +26,25 @@ export interface PostgresInspection {
 }
 
 /** Throws E.STORE.OPEN where nobody answers or the server says no; its message never holds the password. */
-export async function inspectPostgres(options: { readonly url: string }): Promise<PostgresInspection> {
-  const address = parsePostgresUrl(options.url);
+export const inspectPostgres = (options: { readonly url: string }): Promise<PostgresInspection> =>
+  withConnection(options.url, inspectServer);
+
+/** What the first tenants by name keep; empty where no scheduler of a version that is known here has been. */
+export const inspectPostgresRows = (url: string, tenantsMax: number): Promise<readonly KeptRows[]> =>
+  withConnection(url, async (connection) => {
+    const version = await readVersion(connection);
+    if (version === 0 || version > schemaVersion) return [];
+    const rows = await connection.queryRows(`${keptSql} LIMIT ${Math.trunc(tenantsMax)}`);
+    return rows.map(([row]) => row as KeptRows);
+  });
+
+async function withConnection<T>(url: string, read: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+  const address = parsePostgresUrl(url);
   const { label: place } = address;
   let connection: PostgresConnection | null = null;
   try {
     connection = await PostgresConnection.connect(address);
-    return await inspectServer(connection);
+    return await read(connection);
   } catch (error) {
     const why = redactedMessage(address, error);
     throw fault("E.STORE.OPEN", why.includes(place) ? why : `${place} could not be inspected: ${why}`, { place }, error);
@@ -46,6 +59,18 @@ const serverSql = `SELECT json_build_object('version', current_setting('server_v
 const clusterSql = `SELECT value FROM ${schemaName}.meta WHERE name = 'cluster'`;
 const replicasSql = `SELECT r.id, r.epoch, greatest(r.clock, max(l.clock)) FROM ${schemaName}.replica r
   LEFT JOIN ${schemaName}.lane l ON l.replica = r.id GROUP BY r.id ORDER BY r.id`;
+
+/** Of a tenant with more rows than this, so many are counted: an answer must not take minutes. */
+const countMax = 1_000_000;
+const countSql = (from: string): string =>
+  `(SELECT count(*) FROM (SELECT 1 FROM ${schemaName}.${from} LIMIT ${countMax}) AS counted)`;
+const keptSql = `SELECT json_build_object('tenant', t.id, 'head', t.position, 'floor', greatest(t.floor, t.removed),
+  'runs', ${countSql("run WHERE tenant = t.id")},
+  'endedRuns', ${countSql("run WHERE tenant = t.id AND phase IN ('succeeded', 'failed', 'cancelled')")},
+  'oldestRunAt', (SELECT "createdAt" FROM ${schemaName}.run WHERE tenant = t.id ORDER BY id LIMIT 1),
+  'keys', ${countSql("ask WHERE id > t.id || '/' AND id < t.id || '0'")},
+  'goneWorkers', ${countSql("worker WHERE tenant = t.id AND phase IN ('lost', 'left')")})
+  FROM ${schemaName}.tenant t ORDER BY t.id`;
 
 async function inspectServer(connection: PostgresConnection): Promise<PostgresInspection> {
   const [[server] = []] = await connection.queryRows(serverSql);

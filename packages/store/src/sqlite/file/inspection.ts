@@ -1,23 +1,9 @@
 // What a file holds, for operators: read-only, beside a scheduler that may be using it.
 
-import type { Millis, Position, Tenant } from "@astraflow/engine";
+import type { KeptRows } from "../../common/kept-rows.ts";
 import { runPhases, workerPhases } from "../../common/row-shape.ts";
 import { openDatabase } from "./connection.ts";
 import { type FreeSpace, readFreeSpace } from "./free-space.ts";
-
-export interface KeptRows {
-  readonly tenant: Tenant;
-  readonly runs: number;
-  readonly endedRuns: number;
-  /** When the oldest run was created. */
-  readonly oldestRunAt: Millis | null;
-  /** Up to here entries of the log were removed, and where it ends. */
-  readonly floor: Position;
-  readonly head: Position;
-  readonly keys: number;
-  /** Workers that are lost or have left. */
-  readonly goneWorkers: number;
-}
 
 export interface SqliteInspection {
   readonly tenants: readonly KeptRows[];
