@@ -15,8 +15,8 @@ export const repositoryRoot = fileURLToPath(new URL("../../../", import.meta.url
 export const astraProgram = join(repositoryRoot, "dist", "astra.mjs");
 
 /** Long enough for a loaded machine, short enough that a test names what it waited for before the runner cuts it off. */
-export const waitMsMax = 60_000;
-vi.setConfig({ testTimeout: 4 * waitMsMax });
+export const waitMsMax = 120_000;
+vi.setConfig({ testTimeout: 3 * waitMsMax });
 /** Pauses between two polls grow, because every poll costs the process under test and this one some milliseconds of CPU. */
 const pollMs = { first: 20, factor: 1.25, max: 150 };
 

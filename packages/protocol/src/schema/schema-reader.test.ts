@@ -3,6 +3,7 @@ import { readManifest } from "../definitions/manifest.ts";
 import { Fault } from "../faults/fault.ts";
 import { readEnvelope } from "../frames/envelope.ts";
 import { readPayload } from "../frames/frame-definitions.ts";
+import { leastCpuMs } from "../testing/cpu-time.ts";
 import * as t from "./field-types.ts";
 import { createSchemaReader } from "./schema-reader.ts";
 
@@ -147,17 +148,6 @@ describe("hostile values", () => {
     ["100,000 unknown keys in a strict dialect", () => readPayload("first", "control.drain", keys)],
     ["a name that nearly matches, a million times", () => readManifest({ name: `${"a-".repeat(500_000)}!` })],
   ];
-
-  /** Processor time, which a busy machine does not make longer: the least of three. */
-  const leastCpuMs = (work: () => unknown): number => {
-    const spent = [1, 2, 3].map(() => {
-      const before = process.cpuUsage();
-      work();
-      const { user, system } = process.cpuUsage(before);
-      return (user + system) / 1_000;
-    });
-    return Math.min(...spent);
-  };
 
   it.each(cases)("[C18] hostile values are refused quickly: %s", (_, read) => {
     const text = JSON.stringify({ long, keys });

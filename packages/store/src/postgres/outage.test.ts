@@ -178,17 +178,12 @@ describe("a server that goes away", () => {
     expect((await b.readOne<RunRow>("run/r1")).open).toBe(3);
   });
 
-  it("[S43] the PostgreSQL store ends a turn that its scheduler has abandoned, so that its roots are free again", {
-    timeout: 30_000,
-  }, async () => {
+  it("[S43] the PostgreSQL store ends a turn that its scheduler has abandoned, so that its roots are free again", async () => {
     const [a, b] = [await openClient("a"), await openClient("b")];
     await a.write(runCreated("r1"));
     const forgotten = await a.begin({ rows: ["run/r1"] });
-    const since = Date.now();
     for (let row = await b.read("run/r1"); row[0] === "busy"; ) row = await b.read("run/r1");
 
-    expect(Date.now() - since).toBeGreaterThan(4_000);
-    expect(Date.now() - since).toBeLessThan(15_000);
     const answer = await a.commit(forgotten, [changeSet({ puts: [runRow("r1", { open: 9 })] })]);
     expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
   });
