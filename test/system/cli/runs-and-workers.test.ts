@@ -62,20 +62,23 @@ describe("astra run", () => {
     expect(following.stderr()).toContain("Reconnected; no events were lost.");
   });
 
-  it("[L8] an interrupted astra run leaves the run active, shows how to cancel it and exits with 130", async () => {
-    const { http } = await startScheduler();
-    const following = spawnAstra(["run", "-", "--url", http], {}, JSON.stringify(textChainWorkflow("x")));
-    const [run] = await pollUntil("the run to be there", async () => {
-      const runs = await new SchedulerApi(http).listRuns();
-      return runs.length > 0 && following.stderr().includes("run ") && runs;
-    });
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "[L8] an astra run that is ended by %s leaves the run active, shows how to cancel it and exits with 130",
+    async (signal) => {
+      const { http } = await startScheduler();
+      const following = spawnAstra(["run", "-", "--url", http], {}, JSON.stringify(textChainWorkflow("x")));
+      const [run] = await pollUntil("the run to be there", async () => {
+        const runs = await new SchedulerApi(http).listRuns();
+        return runs.length > 0 && following.stderr().includes("run ") && runs;
+      });
 
-    following.kill("SIGINT");
+      following.kill(signal);
 
-    expect((await withTimeout(following.ended, "the end of astra run", following.stderr)).code).toBe(130);
-    expect(following.stderr()).toContain(`astra runs cancel ${run?.runId}`);
-    expect((await new SchedulerApi(http).getRun(run?.runId ?? "")).status).toBe("queued");
-  });
+      expect((await withTimeout(following.ended, "the end of astra run", following.stderr)).code).toBe(130);
+      expect(following.stderr()).toContain(`astra runs cancel ${run?.runId}`);
+      expect((await new SchedulerApi(http).getRun(run?.runId ?? "")).status).toBe("queued");
+    },
+  );
 });
 
 describe("astra runs", () => {
