@@ -15,6 +15,7 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/protocol": [],
   "packages/session": ["protocol"],
   "packages/archive": ["protocol"],
+  "packages/resp": [],
   "packages/settings": ["protocol"],
   "packages/graph": ["protocol"],
   "packages/engine": ["protocol", "graph"],

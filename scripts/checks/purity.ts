@@ -19,6 +19,7 @@ const zones: readonly PureZone[] = [
   { folder: "packages/protocol/src", mayAwait: false, builtins: [] },
   { folder: "packages/graph/src", mayAwait: false, builtins: [] },
   { folder: "packages/session/src", mayAwait: false, builtins: ["node:assert"] },
+  { folder: "packages/resp/src", mayAwait: false, builtins: [] },
   { folder: "packages/engine/src/core", mayAwait: false, builtins: ["node:assert", "node:crypto"] },
   { folder: "packages/engine/src/interface", mayAwait: true, builtins: [] },
   { folder: "packages/engine/src/storage", mayAwait: true, builtins: [] },
