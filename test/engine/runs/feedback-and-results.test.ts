@@ -268,17 +268,21 @@ describe("what a result must be", () => {
     expect(JSON.parse((await harness.runDetail(run)).run.error ?? "{}")).toMatchObject({ code: "E.RESULT.TOO_LARGE" });
   });
 
-  it("[E71] an attempt that fails with E.RESOURCE.MISSING is not retried", async () => {
-    const {
-      world: harness,
-      crew: worker,
-      run,
-    } = await started(buildChain(1, { policy: { retry: { maxAttempts: 5, backoffMs: 0 } } }));
-
-    await worker.error("E.RESOURCE.MISSING", "no such file here");
-
+  /** How often a task is sent that may be tried five times and whose attempts fail with a code. */
+  async function countDispatches(code: string): Promise<number> {
+    const policy = { retry: { maxAttempts: 5, backoffMs: 0 } };
+    const { world: harness, crew: worker, run } = await started(buildChain(1, { policy }));
+    await worker.error(code, "no such file here");
     expect((await harness.runDetail(run)).run.phase).toBe("failed");
-    expect(worker.dispatchesSent).toHaveLength(1);
+    return worker.dispatchesSent.length;
+  }
+
+  it("[E71] an attempt that fails with E.RESOURCE.MISSING is not retried", async () => {
+    expect(await countDispatches("E.RESOURCE.MISSING")).toBe(1);
+  });
+
+  it("[E1350] an attempt that fails with E.RUNNER.REFUSED is not retried", async () => {
+    expect(await countDispatches("E.RUNNER.REFUSED")).toBe(1);
   });
 
   it("[E72] a task row keeps the metadata and artifacts of its result, without metadata that only repeats the dispatch", async () => {

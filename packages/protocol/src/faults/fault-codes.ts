@@ -77,6 +77,10 @@ const faultTable = {
   "E.RUNNER.FAILURE": seed(500, "The node's handler failed, is missing, or returned something that is not a result."),
   "E.RUNNER.CANCELLED": field(409, "The task was stopped at the worker before it ended.", retryable),
   "E.RUNNER.OUTPUT": own(413, "The node's handler wrote more output than a task may."),
+  "E.RUNNER.REFUSED": own(
+    422,
+    "What the node asked for was refused, by the configuration of its worker or by another service, and would be refused again; it is not retried.",
+  ),
   "E.RESOURCE.CONFLICT": own(409, "The resources a task refers to are at different workers, so no worker can run it."),
   "E.RESOURCE.DIGEST": own(400, "The uploaded bytes do not match the stated SHA-256; they were discarded."),
   "E.RESOURCE.FULL": own(503, "The worker has no room left for what a task wants to keep there.", retryable),

@@ -32,6 +32,7 @@ const permanentCodes: ReadonlySet<string> = new Set([
   "E.RESULT.TOO_LARGE",
   "E.PARAMS.INVALID",
   "E.RESOURCE.MISSING",
+  "E.RUNNER.REFUSED",
 ]);
 
 export const isPermanentFailure = (error: FaultData): boolean => permanentCodes.has(error.code);
