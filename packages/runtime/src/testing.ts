@@ -1,3 +1,4 @@
-// For the tests of programs that run a worker.
+// For the tests of packages and of programs that run a worker.
 
+export { HostedPackages, type SeenOutcome } from "../test/host-harness.ts";
 export { createSigningKey, PackageRepository, packageFiles } from "./testing/package-repository.ts";
