@@ -16,7 +16,7 @@ const astra = async (...args: string[]) => {
   return stdout + stderr;
 };
 
-it.each(["http"])("[W1358] the package %s is built, signed and verified by the commands of authors", async (name) => {
+it.each(["http", "shell"])("[W1358] the package %s is built, signed and verified by the commands of authors", async (name) => {
   const folder = makeFolder();
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   writeFileSync(join(folder, "key.pem"), privateKey.export({ format: "pem", type: "pkcs8" }));
