@@ -16,16 +16,19 @@ const astra = async (...args: string[]) => {
   return stdout + stderr;
 };
 
-it.each(["http", "shell"])("[W1358] the package %s is built, signed and verified by the commands of authors", async (name) => {
-  const folder = makeFolder();
-  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-  writeFileSync(join(folder, "key.pem"), privateKey.export({ format: "pem", type: "pkcs8" }));
-  writeFileSync(join(folder, "key.pub"), publicKey.export({ format: "pem", type: "spki" }));
-  const archive = join(folder, "package.cwx");
+it.each(["http", "files", "shell"])(
+  "[W1358] the package %s is built, signed and verified by the commands of authors",
+  async (name) => {
+    const folder = makeFolder();
+    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+    writeFileSync(join(folder, "key.pem"), privateKey.export({ format: "pem", type: "pkcs8" }));
+    writeFileSync(join(folder, "key.pub"), publicKey.export({ format: "pem", type: "spki" }));
+    const archive = join(folder, "package.cwx");
 
-  await astra("build", exampleFolder(name), "--out", archive);
-  await astra("sign", archive, "--key", join(folder, "key.pem"), "--by", "ann@acme.example");
-  const verified = await astra("verify", archive, "--key", join(folder, "key.pub"));
+    await astra("build", exampleFolder(name), "--out", archive);
+    await astra("sign", archive, "--key", join(folder, "key.pem"), "--by", "ann@acme.example");
+    const verified = await astra("verify", archive, "--key", join(folder, "key.pub"));
 
-  expect(verified).toContain(`${name} 1.0.0`);
-});
+    expect(verified).toContain(`${name} 1.0.0`);
+  },
+);
