@@ -194,8 +194,8 @@ describe("archives", () => {
 
     for (const [what, archive, message] of hostileArchives) {
       writeFileSync(join(inbox, "evil.zip"), archive);
-      await expect(files.run("files.unzip", unzip), what).rejects.toMatchObject(refused(message));
-      expect(readdirSync(outbox), what).toEqual(["up"]);
+      const thrown: unknown = await files.run("files.unzip", unzip).catch((failed: unknown) => failed);
+      expect([what, thrown, readdirSync(outbox)]).toMatchObject([what, refused(message), ["up"]]);
     }
     expect(readdirSync(base).toSorted()).toEqual(["in", "out", "private.txt"]);
   });

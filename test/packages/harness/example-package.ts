@@ -90,7 +90,7 @@ export class ExamplePackage {
       const { code, message } = payload as unknown as TaskFailure;
       throw Object.assign(new Error(message), { code });
     }
-    const { result, artifacts = [] } = payload as unknown as Ended;
+    const { result, artifacts = [] } = payload as unknown as Pick<Ended, "result"> & Partial<Ended>;
     const problem = findSchemaProblem(this.#nodeOf(nodeType).schema.results, result);
     if (problem !== null) throw new Error(`results of ${nodeType}: ${problem.message}`);
     return { result, artifacts };

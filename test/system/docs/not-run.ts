@@ -18,9 +18,13 @@ const ownServer =
 const judgesMachine = "fails where the disk is slow or port 8080 is taken; test/system/cli/doctor.test.ts runs it";
 const redrawn = "one moment of a terminal that is redrawn";
 
+const examples = "examples/README.md";
+const wordCount = "needs a worker with settings of its own; test/system/worker/word-count.test.ts starts one and runs it";
 const pythonPackages = "docs/guides/python-packages.md";
 
 export const notRun: readonly NotRun[] = [
+  { page: examples, begins: "HTTP_PACKAGE_PRIVATE_HOSTS=", why: wordCount },
+  { page: examples, begins: "npx astra run examples/workflows/word-count.json", why: wordCount },
   {
     page: pythonPackages,
     begins: "from astraflow_sdk import ExecutionContext",
