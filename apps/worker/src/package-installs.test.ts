@@ -91,7 +91,16 @@ describe("a worker that installs packages", () => {
     const stages = door.receivedFrames.flatMap(({ payload }) =>
       payload["command_id"] === "c-1" && "stage" in payload ? [payload["stage"]] : [],
     );
-    expect([...new Set(stages)]).toEqual(["download", "verify", "unpack", "dependencies", "resources", "hooks", "publish"]);
+    expect([...new Set(stages)]).toEqual([
+      "download",
+      "verify",
+      "unpack",
+      "dependencies",
+      "resources",
+      "hooks",
+      "load",
+      "publish",
+    ]);
     expect(new Map(versions as [string, string][])).toEqual(
       new Map([
         ["t1", "1.0.0"],
@@ -142,6 +151,22 @@ describe("a worker that installs packages", () => {
     expect(leftovers).toBe(true);
     expect(readdirSync(installed())).toEqual(["1.0.0"]);
     expect(readdirSync(path.join(dataDir, "packages/.staging"))).toEqual([]);
+  }, 120_000);
+
+  it("[W1102] a version whose adapter cannot be imported is not installed: its command fails with the import's message, nothing is left behind, and the reason is in the log", async () => {
+    const { log } = await startWorker(trustingSettings());
+    const broken = packageFiles("1.0.0", {}, { "main.mjs": 'import "module-that-is-not-there";' });
+    door.sendPackageCommand("biz.pkg.install", { ...repository.publish(broken), command_id: "c-1" });
+
+    expect(await nextOutcome("c-1")).toMatchObject({
+      status: "failed",
+      details: { code: "E.PKG.INVALID", reason: expect.stringContaining("Cannot find package 'module-that-is-not-there'") },
+    });
+    expect(existsSync(installed())).toBe(false);
+    expect(readdirSync(path.join(dataDir, "packages/.staging"))).toEqual([]);
+    expect(log()).toContain("Cannot find package 'module-that-is-not-there'");
+    const catalogs = door.receivedFrames.filter(({ type }) => type === "biz.pkg.catalog");
+    expect(JSON.stringify(catalogs)).not.toContain("acme.tools");
   }, 120_000);
 
   it("[W757] a worker that trusts no key does not announce it, whatever it was told to announce, and refuses the command", async () => {

@@ -6,6 +6,7 @@ import { errorMessage } from "@astraflow/protocol";
 import {
   createDirectory,
   createPackageManager,
+  type HostingSettings,
   installLimits,
   type PackageManager,
   type PackageManagerOptions,
@@ -17,6 +18,7 @@ export interface PackageInstallOptions extends Pick<PackageManagerOptions, "envi
   readonly config: WorkerConfig;
   readonly token: TokenFile;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly hosting: HostingSettings;
 }
 
 /** What pip and npm may see: programs, proxies, certificates and their own settings; never the worker's. */
@@ -25,7 +27,7 @@ const toolVariables =
 
 /** Undefined: nothing can be installed, because no key is trusted and unsigned packages are not allowed, or for want of a folder. */
 export function createPackageInstalls(options: PackageInstallOptions): PackageManager | undefined {
-  const { config, env, token, environment, boot, log } = options;
+  const { config, env, token, environment, boot, log, hosting } = options;
   const { trustedKeys, trustsRepository, allowsUnsigned, origins, hookPackages, wheelsDir } = config.packageInstalls;
   if (trustedKeys.length === 0 && !trustsRepository && !allowsUnsigned) return undefined;
   const packagesDir = path.resolve(config.packagesDir);
@@ -58,6 +60,7 @@ export function createPackageInstalls(options: PackageInstallOptions): PackageMa
       python: { command: config.hosts.python, ...(wheelsDir !== undefined && { wheelsDir: path.resolve(wheelsDir) }) },
       npm: "npm",
       toolEnvironment: Object.fromEntries(tools),
+      hosting,
       limits: installLimits,
     },
   });

@@ -111,8 +111,9 @@ export class WorkerApp {
     const isLogged = logger.isLevelEnabled("info");
     const { environment, ...shared } = buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token });
     const log = (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event);
+    const hosting = { ...config.hosts, env: hostEnvironment(process.env) };
     const packageManager = createPackageInstalls({
-      ...{ config, environment, log },
+      ...{ config, environment, log, hosting },
       token: this.#token,
       boot: this.#boot,
       env: process.env,
@@ -130,7 +131,6 @@ export class WorkerApp {
       log,
     };
     const { packagesDir, heapMbMax } = config;
-    const hosting = { ...config.hosts, env: hostEnvironment(process.env) };
     // Without code of a package in this process there is nothing to keep apart from it.
     if (config.hosts.hostsNode || !config.hasThread) {
       captureOutput();

@@ -251,9 +251,17 @@ export class SessionWorker {
   }
 
   /** Packages were installed or removed on disk: new versions are offered and removed ones drained, and the scheduler is told. */
-  async packagesChanged(): Promise<void> {
+  async packagesChanged(): Promise<LoadedPackagesSummary> {
+    const known = new Set(this.runner.loadedPackages.problems.map(problemKey));
     await this.runner.reloadPackages();
+    const { loadedPackages } = this.runner;
+    for (const problem of loadedPackages.problems) if (!known.has(problemKey(problem))) this.#logPackageProblem(problem);
     this.#link.packagesChanged();
+    return loadedPackages;
+  }
+
+  #logPackageProblem({ dir, code, message }: LoadedPackagesSummary["problems"][number]): void {
+    this.#options.log({ level: "warn", event: "package", message, details: { dir, code } });
   }
 
   /** Without those that are about to be removed. */
@@ -342,6 +350,8 @@ export class SessionWorker {
     void Promise.all(endings).then(() => this.#resolveClosed());
   }
 }
+
+const problemKey = ({ dir, message }: LoadedPackagesSummary["problems"][number]): string => `${dir}\n${message}`;
 
 /** Writing a date costs more than the rest of an envelope; within one millisecond it is the same text. */
 function createTimestamp(wallNow: () => number): () => string {

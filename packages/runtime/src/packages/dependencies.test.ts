@@ -33,7 +33,8 @@ function writeWheel(folder: string): string {
 function pythonPackage(lock: string) {
   const adapters = [{ name: "main", entrypoint: "acme.main:Adapter", capabilities: ["acme.greet"] }];
   const manifest = { adapters, node: undefined, python: { requires: ">=3.8", dependencies: ["tinydep==1.2"] } };
-  return packageFiles("1.0.0", manifest, { "adapters/acme/main.py": "import tinydep\n", "requirements.txt": lock });
+  const source = "import tinydep\n\nclass Adapter:\n    def greet(self, ctx):\n        return {'answer': tinydep.answer}\n";
+  return packageFiles("1.0.0", manifest, { "adapters/acme/main.py": source, "requirements.txt": lock });
 }
 
 const install = (files: ReturnType<typeof packageFiles>, changes: Partial<InstallSettings>) =>

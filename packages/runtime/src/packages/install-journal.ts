@@ -41,7 +41,7 @@ export function openInstallJournal(folder: string): InstallJournal {
     async load() {
       await mkdir(folder, { recursive: true });
       const names = (await readdir(folder)).filter((name) => name.endsWith(".json"));
-      const entries = await Promise.all(names.map(async (name) => readEntry(await readFile(path.join(folder, name), "utf8"))));
+      const entries = await Promise.all(names.map((name) => readEntry(path.join(folder, name))));
       return entries.flatMap((entry) => entry ?? []).sort((left, right) => left.takenAt - right.takenAt);
     },
     async record(entry) {
@@ -56,8 +56,14 @@ export function openInstallJournal(folder: string): InstallJournal {
   };
 }
 
-/** Files are replaced as a whole; one that cannot be read is not ours. */
-function readEntry(text: string): JournaledCommand | null {
-  const value: unknown = JSON.parse(text);
+/** Files are replaced as a whole, so this process and its predecessors leave none that is damaged; an object without a command is not ours. */
+async function readEntry(file: string): Promise<JournaledCommand | null> {
+  const text = await readFile(file, "utf8");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new Error(`${file} is not JSON; remove it`, { cause });
+  }
   return isRecord(value) && isRecord(value["command"]) ? (value as unknown as JournaledCommand) : null;
 }

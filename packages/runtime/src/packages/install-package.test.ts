@@ -178,6 +178,50 @@ describe("installing a package", () => {
   });
 });
 
+describe("loading a version before it is published", () => {
+  const pythonAdapter = (source: string) =>
+    packageFiles(
+      "1.0.0",
+      {
+        adapters: [{ name: "main", entrypoint: "tools", capabilities: ["acme.greet"] }],
+        node: undefined,
+        python: { requires: ">=3.10" },
+      },
+      { "adapters/tools.py": source, "requirements.txt": "" },
+    );
+
+  it.each([
+    [
+      "a Node adapter that cannot be imported",
+      packageFiles("1.0.0", {}, { "main.mjs": "throw new Error('no disk')" }),
+      "no disk",
+    ],
+    ["a Node adapter that ends its process", packageFiles("1.0.0", {}, { "main.mjs": "process.exit(3)" }), "ended with code 3"],
+    ["a Node adapter without the handler", packageFiles("1.0.0", {}, { "main.mjs": "export const a = () => {}" }), "exports a"],
+    ["a Python adapter that cannot be imported", pythonAdapter("import nowhere"), "No module named 'nowhere'"],
+  ])("[W1102] %s is not published: its install fails with E.PKG.INVALID and leaves nothing behind", async (_, files, reason) => {
+    const refusal = install(repository.publish(files));
+
+    await expect(refusal).rejects.toMatchObject({ code: "E.PKG.INVALID", message: expect.stringContaining(reason) });
+    expect(listFiles()).toEqual([]);
+  });
+
+  it("[W1102] the processes in which a version is loaded have ended before it is published", async () => {
+    const groups = new Set<number>();
+    const seen: number[] = [];
+    const installer = new PackageInstaller(repository.settings(), {
+      stagingId: "probe",
+      installedAt: "",
+      stageReached: (stage) => void (stage === "publish" && seen.push(groups.size)),
+      groups: { groupStarted: (pid) => void groups.add(pid), groupEnded: (pid) => void groups.delete(pid) },
+    });
+
+    await installer.install(repository.publish(packageFiles("1.0.0")));
+
+    expect(seen).toEqual([0]);
+  });
+});
+
 describe("hooks", () => {
   const hooks = { install: ["scripts/install.sh"], uninstall: ["scripts/cleanup.sh"] };
   const scripts = (script: string, cleanup = "true") => ({ "scripts/install.sh": script, "scripts/cleanup.sh": cleanup });

@@ -25,6 +25,7 @@ import {
   packageSignatureFormat,
   readManifest,
 } from "@astraflow/protocol";
+import { probeAdapters } from "./adapter-probe.ts";
 import { checkPythonVersion, installNodeDependencies, installPythonDependencies, type ToolContext } from "./dependencies.ts";
 import { checkHooksAllowed, type HookSandbox, mayRunHooks, runHooks } from "./hooks.ts";
 import {
@@ -143,6 +144,8 @@ export class PackageInstaller {
     await this.#fetchResources(manifest, folder, staging);
     await this.#reach("hooks");
     const sandbox = await runHooks("install", manifest, this.#tools(folder));
+    await this.#reach("load");
+    await probeAdapters(folder, manifest, this.#settings.hosting, this.#ports.groups);
     await this.#reach("publish");
     const installedAt = this.#ports.installedAt;
     await this.#folders.publish(folder, { name, version, sha256: downloaded.sha256, ...signature, installedAt });

@@ -1,5 +1,7 @@
 // What a worker may install, from where, and how much it may cost. Plain data: it crosses to the thread that installs.
 
+import type { HostingSettings } from "../hosts/host-set.ts";
+
 export interface InstallSettings {
   readonly tenant: string;
   /** Versions lie in `<packagesDir>/<name>/<version>`; names with a dot in front are the installer's own. */
@@ -26,6 +28,8 @@ export interface InstallSettings {
   readonly npm: string;
   /** All that pip and npm see of the worker's environment. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
+  /** How the worker runs packages: a new version is loaded like that once before it is published. */
+  readonly hosting: HostingSettings;
   readonly limits: InstallLimits;
 }
 
@@ -53,7 +57,7 @@ export const installLimits = {
 export type InstallLimits = { readonly [Key in keyof typeof installLimits]: number };
 
 /** In this order; each is reported when it begins. */
-export const installStages = ["download", "verify", "unpack", "dependencies", "resources", "hooks", "publish"] as const;
+export const installStages = ["download", "verify", "unpack", "dependencies", "resources", "hooks", "load", "publish"] as const;
 export const uninstallStages = ["wait", "hooks", "remove"] as const;
 export type InstallStage = (typeof installStages)[number] | (typeof uninstallStages)[number];
 

@@ -1,11 +1,16 @@
-// Takes the scheduler's package commands, carries them out one after the other beside the link, and reports each stage and the end. What
-// has to survive a crash is in the journal; the work itself is done by the installer's thread.
+// Takes the scheduler's package commands, carries them out beside the link, and reports each stage and the end. What has to survive a crash
+// is in the journal; the work itself is done by the installer's threads. Commands for one version are carried out in the order in which they
+// came; an uninstall that waits for tasks holds up no other version.
 
-import { errorMessage, Fault, type FaultCode, type PackageEventPayload } from "@astraflow/protocol";
+import path from "node:path";
+import { errorMessage, fault, type PackageEventPayload } from "@astraflow/protocol";
+import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
-import type { InstallOutcome } from "./install-package.ts";
 import type { InstallJournal, JournaledCommand, TakenPackageCommand } from "./install-journal.ts";
+import type { InstallOutcome } from "./install-package.ts";
 import type { InstallerJob, InstallerListener, RunningJob } from "./installer-thread.ts";
+import { JobQueue } from "./job-queue.ts";
+import { createFailureEvent, createPackageEvent } from "./package-events.ts";
 
 export interface PackageManagerPorts {
   readonly environment: Pick<WorkerEnvironment, "after" | "wallClock">;
@@ -18,8 +23,8 @@ export interface PackageManagerPorts {
 
 /** The worker that the manager belongs to. */
 export interface PackageManagerHost {
-  /** Handlers are loaded again, and the scheduler is told what is installed. */
-  packagesChanged(): Promise<void>;
+  /** Handlers are loaded again, and the scheduler is told what is installed. Rejects where they cannot be loaded just now. */
+  packagesChanged(): Promise<LoadedPackagesSummary>;
   /** Whether an attempt of this worker runs, or waits to run, a node of the version. */
   hasAttemptsOf(name: string, version: string): boolean;
   /** `key`: the event ends a command, and `eventAcked` is to be called with it. */
@@ -35,16 +40,24 @@ export interface PackageLogEvent {
 
 const startsMax = 3;
 const unusedPollMs = 200;
+/** Each may run pip or npm beside the tasks of this worker. */
+const parallelJobsMax = 4;
 
 export class PackageManager {
   readonly #ports: PackageManagerPorts;
   #host: PackageManagerHost | null = null;
+  #restored: Promise<void> | null = null;
   readonly #known = new Map<string, JournaledCommand>();
-  readonly #queue: JournaledCommand[] = [];
+  /** Commands that are being written to the journal. */
+  readonly #recording = new Map<string, Promise<void>>();
+  /** Commands that have not ended, in the order in which they came, and those of them that have begun. */
+  readonly #unfinished: JournaledCommand[] = [];
+  readonly #begun = new Set<JournaledCommand>();
+  readonly #jobs = new JobQueue(parallelJobsMax);
+  readonly #runningJobs = new Set<RunningJob>();
   /** Versions that are about to be removed: they are no longer offered, and take no new work. */
   readonly #leaving = new Set<string>();
-  #running: RunningJob | null = null;
-  #isBusy = true;
+  #lastTakenAt = 0;
   #isClosed = false;
 
   constructor(ports: PackageManagerPorts) {
@@ -55,33 +68,37 @@ export class PackageManager {
   async start(host: PackageManagerHost): Promise<void> {
     this.#host = host;
     try {
-      const running = this.#startJob({ type: "clean" });
-      await running.outcome;
-      for (const entry of await this.#ports.journal.load()) this.#restore(entry);
+      await this.#restore();
     } catch (thrown) {
-      this.#log("warn", `packages that an earlier process was installing cannot be looked at: ${errorMessage(thrown)}`, {});
+      const message = `no package command is taken, because those of an earlier process cannot be read: ${errorMessage(thrown)}`;
+      this.#log("warn", message, {});
     }
-    this.#isBusy = false;
-    this.#runNext();
   }
 
-  /** Resolves once the command is on disk; the same command sent again is taken once. */
+  /** Resolves once the command is on disk; the same command sent again is taken once, also while an earlier process's are still read. */
   async takeCommand(command: TakenPackageCommand): Promise<void> {
+    await this.#restore();
     const known = this.#known.get(command.id);
     if (known !== undefined) {
       if (known.outcome !== null) this.#host?.sendPackageEvent(known.outcome, command.id);
-      return;
+      return this.#recording.get(command.id);
     }
-    const entry: JournaledCommand = { command, takenAt: this.#ports.environment.wallClock(), starts: 0, outcome: null };
+    // Commands of one millisecond keep their order in the journal.
+    this.#lastTakenAt = Math.max(this.#ports.environment.wallClock(), this.#lastTakenAt + 1);
+    const entry: JournaledCommand = { command, takenAt: this.#lastTakenAt, starts: 0, outcome: null };
     this.#known.set(command.id, entry);
+    const recorded = this.#ports.journal.record(entry);
+    this.#recording.set(command.id, recorded);
     try {
-      await this.#ports.journal.record(entry);
+      await recorded;
     } catch (thrown) {
       this.#known.delete(command.id);
       throw thrown;
+    } finally {
+      this.#recording.delete(command.id);
     }
-    this.#queue.push(entry);
-    this.#runNext();
+    this.#unfinished.push(entry);
+    this.#startReady();
   }
 
   /** The scheduler has the event that ended a command. */
@@ -99,25 +116,44 @@ export class PackageManager {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#running?.terminate();
+    await Promise.all([...this.#runningJobs].map((job) => job.terminate()));
     this.#ports.closed?.();
   }
 
-  #restore(entry: JournaledCommand): void {
-    this.#known.set(entry.command.id, entry);
-    if (entry.outcome !== null) this.#host?.sendPackageEvent(entry.outcome, entry.command.id);
-    else this.#queue.push(entry);
+  /** Once; tried again with the next command where it failed. */
+  #restore(): Promise<void> {
+    this.#restored ??= this.#loadJournal().catch((thrown: unknown) => {
+      this.#restored = null;
+      throw thrown;
+    });
+    return this.#restored;
   }
 
-  #runNext(): void {
-    if (this.#isBusy || this.#isClosed) return;
-    const entry = this.#queue.shift();
-    if (entry === undefined) return;
-    this.#isBusy = true;
-    void this.#run(entry).finally(() => {
-      this.#isBusy = false;
-      this.#runNext();
-    });
+  async #loadJournal(): Promise<void> {
+    await this.#startJob({ type: "clean" }).outcome;
+    for (const entry of await this.#ports.journal.load()) {
+      const { command, outcome, takenAt } = entry;
+      this.#known.set(command.id, entry);
+      this.#lastTakenAt = Math.max(this.#lastTakenAt, takenAt);
+      if (outcome !== null) this.#host?.sendPackageEvent(outcome, command.id);
+      else this.#unfinished.push(entry);
+    }
+    this.#startReady();
+  }
+
+  /** Begins all commands that concern nothing an earlier one has still to do. */
+  #startReady(): void {
+    if (this.#isClosed) return;
+    for (const [index, entry] of this.#unfinished.entries()) {
+      const isHeldUp = this.#unfinished.slice(0, index).some((earlier) => concernsSame(earlier.command, entry.command));
+      if (isHeldUp || this.#begun.has(entry)) continue;
+      this.#begun.add(entry);
+      void this.#run(entry).finally(() => {
+        this.#begun.delete(entry);
+        this.#unfinished.splice(this.#unfinished.indexOf(entry), 1);
+        this.#startReady();
+      });
+    }
   }
 
   async #run(entry: JournaledCommand): Promise<void> {
@@ -126,16 +162,20 @@ export class PackageManager {
     this.#logCommand("info", command, `${command.type} of ${command.payload.name} ${version} begins`);
     let event: PackageEventPayload;
     try {
-      const begun = { ...entry, starts: entry.starts + 1 };
-      if (begun.starts > startsMax) throw new Error(`the worker ended ${startsMax} times while it carried this out`);
-      await this.#ports.journal.record(begun);
-      const details = command.type === "install" ? await this.#install(command) : await this.#uninstall(command);
-      event = this.#createEvent(command, command.type === "install" ? "installed" : "removed", details);
+      const details = command.type === "install" ? await this.#install(entry, command) : await this.#uninstall(entry, command);
+      event = createPackageEvent(command, command.type === "install" ? "installed" : "removed", details);
     } catch (thrown) {
       if (this.#isClosed) return; // goes on after the next start
-      event = this.#createFailure(command, thrown);
+      event = createFailureEvent(command, thrown);
     }
     await this.#finish(entry, event);
+  }
+
+  /** Before anything is changed on disk: a command that kills its worker must not do so for ever. */
+  async #recordStart(entry: JournaledCommand): Promise<void> {
+    const begun = { ...entry, starts: entry.starts + 1 };
+    if (begun.starts > startsMax) throw new Error(`the worker ended ${startsMax} times while it carried this out`);
+    await this.#ports.journal.record(begun);
   }
 
   async #finish(entry: JournaledCommand, event: PackageEventPayload): Promise<void> {
@@ -152,35 +192,70 @@ export class PackageManager {
     const about = `${command.type} of ${event.name} ${event.version}`;
     if (event.status === "failed")
       this.#logCommand("warn", command, `${about} failed: ${String(reason)}`, event.details?.["code"]);
-    else this.#logCommand("info", command, `${about} is done`);
+    else this.#logCommand("info", command, `${about} is done`, "OK");
     this.#host?.sendPackageEvent(event, command.id);
   }
 
-  async #install(command: TakenPackageCommand & { type: "install" }): Promise<InstallOutcome["details"]> {
-    const running = this.#startJob({ type: "install", request: command.payload }, command);
-    const { details } = await running.outcome;
-    await this.#host?.packagesChanged();
-    return details;
+  async #install(
+    entry: JournaledCommand,
+    command: TakenPackageCommand & { type: "install" },
+  ): Promise<InstallOutcome["details"]> {
+    const { name } = command.payload;
+    return this.#jobs.run(name, async () => {
+      await this.#recordStart(entry);
+      const { details } = await this.#startJob({ type: "install", request: command.payload }, command).outcome;
+      const problems = await this.#findLoadProblems(command.payload);
+      return problems.length === 0 ? details : { ...details, problems };
+    });
   }
 
-  async #uninstall(command: TakenPackageCommand & { type: "uninstall" }): Promise<InstallOutcome["details"]> {
+  /** What does not work of a version that was just installed. One of which nothing works is removed again. */
+  async #findLoadProblems({ name, version }: { readonly name: string; readonly version: string }): Promise<readonly string[]> {
+    const loaded = await this.#reloadPackages();
+    if (loaded === null) return [];
+    const place = path.sep + path.join(name, version);
+    const problems = loaded.problems.filter(({ dir }) => dir.endsWith(place)).map(({ message }) => message);
+    if (loaded.packages.some(({ dir }) => dir.endsWith(place))) return problems;
+    await this.#startJob({ type: "uninstall", name, version }).outcome;
+    await this.#reloadPackages();
+    throw fault("E.PKG.INVALID", `${name} ${version} was removed again, because it cannot be loaded: ${problems.join("; ")}`);
+  }
+
+  async #uninstall(
+    entry: JournaledCommand,
+    command: TakenPackageCommand & { type: "uninstall" },
+  ): Promise<InstallOutcome["details"]> {
     const { name, version } = command.payload;
     const versions = version === undefined ? await this.#listVersions(name) : [version];
     for (const one of versions) this.#leaving.add(versionKey(name, one));
     try {
       // Offered no longer, so that the wait ends.
-      await this.#host?.packagesChanged();
+      await this.#reloadPackages();
       const details: Record<string, unknown> = {};
       for (const one of versions) {
         this.#reportStage(command, one, "wait", 0);
         await this.#untilUnused(name, one);
-        const { outcome } = this.#startJob({ type: "uninstall", name, version: one }, command, one);
-        Object.assign(details, (await outcome).details);
+        const outcome = await this.#jobs.run(name, async () => {
+          await this.#recordStart(entry);
+          return this.#startJob({ type: "uninstall", name, version: one }, command, one).outcome;
+        });
+        Object.assign(details, outcome.details);
       }
       return { ...details, versions };
     } finally {
       for (const one of versions) this.#leaving.delete(versionKey(name, one));
-      await this.#host?.packagesChanged();
+      await this.#reloadPackages();
+    }
+  }
+
+  /** Null: not possible just now. What was done on disk is done all the same; whoever loads the handlers next finds it. */
+  async #reloadPackages(): Promise<LoadedPackagesSummary | null> {
+    if (this.#host === null || this.#isClosed) return null;
+    try {
+      return await this.#host.packagesChanged();
+    } catch (thrown) {
+      this.#log("warn", `the packages cannot be loaded again: ${errorMessage(thrown)}`, {});
+      return null;
     }
   }
 
@@ -202,33 +277,20 @@ export class PackageManager {
     const stageReached: InstallerListener["stageReached"] = (stage, progress) => {
       if (command !== undefined) this.#reportStage(command, version, stage, progress);
     };
+    if (this.#isClosed) throw new Error("the worker is closing");
     const running = this.#ports.startJob(job, { stageReached });
-    this.#running = running;
+    this.#runningJobs.add(running);
+    const forget = () => void this.#runningJobs.delete(running);
+    running.outcome.then(forget, forget);
     return running;
   }
 
   #reportStage(command: TakenPackageCommand, version: string, stage: string, progress: number): void {
     const status = command.type === "install" ? "installing" : "removing";
     const rounded = Math.round(progress * 100) / 100;
-    const event = { ...this.#createEvent(command, status, null), version, stage, progress: rounded };
+    const event = { ...createPackageEvent(command, status, null), version, stage, progress: rounded };
     this.#logCommand("info", command, `${command.type} of ${command.payload.name} ${version}: ${stage}`);
     this.#host?.sendPackageEvent(event, null);
-  }
-
-  #createFailure(command: TakenPackageCommand, thrown: unknown): PackageEventPayload {
-    const code: FaultCode = thrown instanceof Fault ? thrown.code : "E.INTERNAL";
-    const details = { ...(thrown instanceof Fault ? thrown.details : {}), code, reason: errorMessage(thrown), op: command.type };
-    return this.#createEvent(command, "failed", details);
-  }
-
-  #createEvent(
-    { id, payload }: TakenPackageCommand,
-    status: PackageEventPayload["status"],
-    details: object | null,
-  ): PackageEventPayload {
-    const version = payload.version ?? "*";
-    const more = details === null ? {} : { details: details as NonNullable<PackageEventPayload["details"]> };
-    return { name: payload.name, version, status, command_id: payload.command_id ?? id, ...more };
   }
 
   #logCommand(level: PackageLogEvent["level"], { frame, payload }: TakenPackageCommand, message: string, code?: unknown): void {
@@ -239,6 +301,12 @@ export class PackageManager {
   #log(level: PackageLogEvent["level"], message: string, details: PackageLogEvent["details"]): void {
     this.#ports.log({ level, event: "package", message, details });
   }
+}
+
+/** The same version, or any where one of them is about all. */
+function concernsSame({ payload: one }: TakenPackageCommand, { payload: other }: TakenPackageCommand): boolean {
+  const isOfAll = one.version === undefined || other.version === undefined;
+  return one.name === other.name && (isOfAll || one.version === other.version);
 }
 
 const versionKey = (name: string, version: string): string => `${name}/${version}`;

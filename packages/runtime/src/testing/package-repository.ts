@@ -98,6 +98,14 @@ export class PackageRepository {
       python: { command: "python3" },
       npm: "npm",
       toolEnvironment: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
+      hosting: {
+        hostsNode: true,
+        python: "python3",
+        env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
+        execMode: "auto",
+        parallelMax: 1,
+        cancelGraceMs: 1_000,
+      },
       limits: installLimits,
       ...changes,
     };
