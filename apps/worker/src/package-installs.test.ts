@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -123,7 +123,9 @@ describe("a worker that installs packages", () => {
       "sender.id": expect.any(String),
       type: "biz.pkg.install",
       id: expect.any(String),
+      corr: "c-1",
       seq: 0,
+      code: "OK",
     });
     expect(log()).not.toContain("secret-token");
   }, 120_000);
@@ -169,15 +171,43 @@ describe("a worker that installs packages", () => {
     expect(JSON.stringify(catalogs)).not.toContain("acme.tools");
   }, 120_000);
 
+  it("[W1102] a package in the folder that cannot be loaded when the packages change is a warning in the log, once", async () => {
+    const { log } = await startWorker(trustingSettings());
+    const broken = path.join(dataDir, "packages/broken");
+    mkdirSync(broken, { recursive: true });
+    writeFileSync(path.join(broken, "manifest.json"), "{");
+
+    for (const version of ["1.0.0", "1.1.0"]) {
+      const command_id = `c-${version}`;
+      door.sendPackageCommand("biz.pkg.install", { ...repository.publish(packageFiles(version)), command_id });
+      await nextOutcome(command_id);
+    }
+
+    const lines = () =>
+      log()
+        .split("\n")
+        .filter((text) => text.includes(broken));
+    await vi.waitUntil(() => log().includes("install of acme.tools 1.1.0 is done"));
+    expect(lines().map((text) => JSON.parse(text) as object)).toMatchObject([
+      { level: 40, event: "package", dir: broken, code: expect.any(String), msg: expect.stringContaining("is not JSON") },
+    ]);
+  }, 120_000);
+
   it("[W757] a worker that trusts no key does not announce it, whatever it was told to announce, and refuses the command", async () => {
-    const { features } = await startWorker(["--feature-flags", "pkg.install,gpu"]);
+    const { features, log } = await startWorker(["--feature-flags", "pkg.install,gpu"]);
     door.sendPackageCommand("biz.pkg.install", { ...repository.publish(packageFiles("1.0.0")), command_id: "c-1" });
 
     expect(features).toContain("gpu");
     expect(features).not.toContain("pkg.install");
     expect(await nextOutcome("c-1")).toMatchObject({
       status: "failed",
-      details: { reason: expect.stringContaining("not handled by this worker") },
+      details: { reason: expect.stringContaining("not handled by this worker"), code: "E.CMD.UNKNOWN" },
     });
+    const find = () =>
+      log()
+        .split("\n")
+        .find((text) => text.includes('"package-refused"'));
+    await vi.waitUntil(() => find() !== undefined);
+    expect(JSON.parse(find() ?? "{}")).toMatchObject({ tenant: "default", "sender.id": expect.any(String), corr: "c-1" });
   }, 120_000);
 });

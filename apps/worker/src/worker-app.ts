@@ -35,6 +35,9 @@ import type { TaskLog } from "./task-log.ts";
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
 const exitDelayMs = 500;
 
+/** Lines about packages and tasks: whoever collects them from many workers finds in each which one wrote it. */
+const namesSender: ReadonlySet<string> = new Set(["package", "package-refused", "attempt-refused", "attempt-stopped"]);
+
 export interface WorkerAppOptions {
   readonly config: WorkerConfig;
   readonly instance: string;
@@ -174,7 +177,7 @@ export class WorkerApp {
     const { config, instance, log } = this.#options;
     const url = event.event === "lost" || event.event === "refused" ? { url: config.urls.join(",") } : {};
     const advice = adviseOnConnectionFailure(event, config);
-    const sender = event.event === "package" ? { tenant: config.tenant, "sender.id": instance } : {};
+    const sender = namesSender.has(event.event) ? { tenant: config.tenant, "sender.id": instance } : {};
     const details = { ...sender, ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
     log[event.level]({ event: event.event, ...details }, event.message);
     if (event.event === "ready" && !this.#hasBeenReady) {

@@ -167,6 +167,22 @@ describe("attempts of a worker", () => {
     expect(harness.link.status.held).toBe(2);
   });
 
+  it("[W1105] a refused task or package command is in the log with its code and the type, id, corr and seq of the frame that brought it", () => {
+    const harness = readyLinkHarness({ maxParallel: 1 });
+    for (const task of ["a", "b", "c"]) harness.dispatch(task);
+    harness.sendToLink("biz.exec.dispatch", { run_id: "r", task_id: "bad" }, { id: "f-3", seq: 3 });
+    harness.sendToLink("biz.pkg.install", { name: "extra", version: "1.0.0", command_id: "c-1" }, { id: "f-4", seq: 4 });
+
+    const refusals = harness.eventsNamed("attempt-refused").map(({ level, details }) => ({ level, ...details }));
+    expect(refusals).toMatchObject([
+      { level: "warn", type: "biz.exec.dispatch", id: expect.any(String), seq: 2, corr: "c", code: "E.RUNNER.CANCELLED" },
+      { level: "warn", type: "biz.exec.dispatch", id: "f-3", seq: 3, corr: "bad", code: "E.FRAME.INVALID" },
+    ]);
+    expect(harness.eventsNamed("package-refused").map(({ details }) => details)).toEqual([
+      { type: "biz.pkg.install", id: "f-4", corr: "c-1", seq: 4, package: "extra", version: "1.0.0", code: "E.CMD.UNKNOWN" },
+    ]);
+  });
+
   it("[W15] a worker does not start an attempt that was cancelled while it waited", () => {
     const harness = readyLinkHarness({ maxParallel: 1 });
     harness.dispatch("a");

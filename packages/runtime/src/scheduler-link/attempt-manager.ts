@@ -28,6 +28,13 @@ import type { InventoryAttempt, WorkCounts } from "./link-ports.ts";
 import { PendingMiddlewareCalls } from "./pending-middleware-calls.ts";
 import { RemovedResourceReports } from "./removed-resources.ts";
 
+interface Refusal {
+  readonly code: FaultCode;
+  readonly message: string;
+  readonly fence: number | undefined;
+  readonly where?: string;
+}
+
 export class AttemptManager {
   readonly #context: LinkContext;
   readonly #attempts: AttemptTable;
@@ -124,38 +131,47 @@ export class AttemptManager {
       case "stale": {
         const { fence, knownFence: known } = decision;
         const message = `fence ${fence} is stale: this worker already knows fence ${known} of the task`;
-        this.#sendRefusal(dispatch, fence, "E.SESSION.STALE_BINDING", message);
+        this.#sendRefusal(dispatch, frame, { code: "E.SESSION.STALE_BINDING", message, fence });
         return;
       }
       case "key-taken": {
         const message = `concurrency key ${decision.keyHolder.concurrencyKey} is held by task ${decision.keyHolder.task}`;
-        this.#sendRefusal(dispatch, decision.fence, "E.CMD.CONCURRENCY_VIOLATION", message, "worker.concurrency");
+        const { fence } = decision;
+        this.#sendRefusal(dispatch, frame, { code: "E.CMD.CONCURRENCY_VIOLATION", message, fence, where: "worker.concurrency" });
         return;
       }
-      case "full":
-        this.#sendRefusal(dispatch, decision.fence, "E.RUNNER.CANCELLED", "all slots are occupied", "worker.concurrency");
+      case "full": {
+        const { fence } = decision;
+        const message = "all slots are occupied";
+        this.#sendRefusal(dispatch, frame, { code: "E.RUNNER.CANCELLED", message, fence, where: "worker.concurrency" });
+      }
     }
   }
 
   /** While no new work is taken only the repeat of what is already held is fine; anything else goes back to the scheduler. */
-  refuseDispatch(dispatch: DispatchPayload, why: string): void {
+  refuseDispatch(dispatch: DispatchPayload, frame: DispatchFrame, why: string): void {
     if (this.#attempts.findAttempt(dispatch.task_id, dispatch.fence) !== undefined) return;
-    this.#sendRefusal(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", why);
+    this.#sendRefusal(dispatch, frame, { code: "E.RUNNER.CANCELLED", message: why, fence: dispatch.fence });
   }
 
   /** A dispatch that cannot be read still deserves an answer, or it would be sent again and again. */
-  refuseUnreadableDispatch(dispatch: JsonObject, problem: Fault): boolean {
+  refuseUnreadableDispatch(dispatch: JsonObject, frame: DispatchFrame, { message }: Fault): boolean {
     const { run_id, task_id, node_id, fence } = dispatch;
     if (typeof run_id !== "string" || typeof task_id !== "string") return false;
     const about = { run_id, task_id, node_id: typeof node_id === "string" ? node_id : "" };
-    this.#sendRefusal(about, typeof fence === "number" ? fence : undefined, "E.FRAME.INVALID", problem.message);
+    const known = typeof fence === "number" ? fence : undefined;
+    this.#sendRefusal(about, frame, { code: "E.FRAME.INVALID", message, fence: known });
     return true;
   }
 
-  refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
+  refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, frame: DispatchFrame): void {
+    const { type, id, seq } = frame;
+    const code: FaultCode = "E.CMD.UNKNOWN";
+    const reason = `${type} is not handled by this worker`;
+    const details = { type, id, corr: command_id ?? id, seq, package: name, version, code };
+    this.#context.log("warn", "package-refused", reason, details);
     const named = command_id === undefined ? {} : { command_id };
-    const event: PackageEventPayload = { name, version, status: "failed", ...named, details: { reason } };
-    this.sendPackageEvent(event, null);
+    this.sendPackageEvent({ name, version, status: "failed", ...named, details: { reason, code } }, null);
   }
 
   /** `command`: it is over with this event; whoever took it is told when the scheduler has it. */
@@ -247,7 +263,8 @@ export class AttemptManager {
   expireSlotWaits(now: number): void {
     for (const attempt of this.#attempts.expireSlotWaits(now)) {
       const message = "no slot became free in time; a stopped task still occupies one";
-      this.#sendRefusal(attempt.dispatch, attempt.fence, "E.RUNNER.CANCELLED", message, "worker.concurrency");
+      const { dispatch, frame, fence } = attempt;
+      this.#sendRefusal(dispatch, frame, { code: "E.RUNNER.CANCELLED", message, fence, where: "worker.concurrency" });
     }
   }
 
@@ -338,13 +355,12 @@ export class AttemptManager {
 
   #sendRefusal(
     dispatch: Pick<DispatchPayload, "run_id" | "task_id" | "node_id">,
-    fence: number | undefined,
-    code: FaultCode,
-    message: string,
-    where = "worker.link",
+    frame: DispatchFrame | null,
+    { code, message, fence = 0, where = "worker.link" }: Refusal,
   ): void {
-    const about = { run: dispatch.run_id, task: dispatch.task_id, fence: fence ?? 0, dispatch };
-    this.#context.log("warn", "attempt-refused", message, { task: about.task, fence: about.fence, code });
+    const about = { run: dispatch.run_id, task: dispatch.task_id, fence, dispatch };
+    const named = frame === null ? {} : { type: frame.type, id: frame.id, seq: frame.seq };
+    this.#context.log("warn", "attempt-refused", message, { ...named, corr: about.task, task: about.task, fence, code });
     this.#queueOutcome(about, errorOutcome(message, where, code), null);
   }
 

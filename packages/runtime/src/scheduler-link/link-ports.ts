@@ -82,6 +82,7 @@ export type LinkEventName =
   | "healthy"
   | "self-fenced"
   | "attempt-refused"
+  | "package-refused"
   | "attempt-stopped"
   | "frame-ignored"
   | "feedback-dropped"

@@ -73,9 +73,10 @@ describe("a session that goes on", () => {
     harness.flush();
 
     const reason = "biz.pkg.install is not handled by this worker";
+    const code = "E.CMD.UNKNOWN";
     expect(harness.frames("biz.pkg.event").map(({ seq, corr, payload }) => [seq, corr, payload])).toEqual([
-      [0, "c-1", { ...about, status: "failed", details: { reason } }],
-      [0, "c-1", { ...about, status: "failed", details: { reason } }],
+      [0, "c-1", { ...about, status: "failed", details: { reason, code } }],
+      [0, "c-1", { ...about, status: "failed", details: { reason, code } }],
       [
         1,
         "c-2",
@@ -84,7 +85,7 @@ describe("a session that goes on", () => {
           version: "*",
           status: "failed",
           command_id: "c-2",
-          details: { reason: reason.replace("install", "uninstall") },
+          details: { reason: reason.replace("install", "uninstall"), code },
         },
       ],
     ]);

@@ -74,11 +74,12 @@ export class WorkFrameDispatcher {
     const { type, id, corr, seq } = envelope;
     if (packageCommands === undefined) {
       // By a frame that is sent until it is acked: a negative ack may be lost with its socket, and the next ack covers it.
-      this.#attempts.refusePackageCommand(command.payload, `${type} is not handled by this worker`);
+      this.#attempts.refusePackageCommand(command.payload, nameFrame(envelope));
       return null;
     }
-    const frame = { type, id, ...omitUndefined({ corr, seq }) };
-    return packageCommands.take({ ...command, id: command.payload.command_id ?? id, frame });
+    const taken = command.payload.command_id ?? id;
+    const frame = { type, id, corr: corr ?? taken, ...omitUndefined({ seq }) };
+    return packageCommands.take({ ...command, id: taken, frame });
   }
 
   #handleBatch(items: readonly DispatchPayload[], frame: DispatchFrame): void {
@@ -88,7 +89,7 @@ export class WorkFrameDispatcher {
   #handleDispatch(dispatch: DispatchPayload, frame: DispatchFrame): void {
     const refusal = this.#refusalReason(dispatch);
     if (refusal === null) this.#attempts.handleDispatch(dispatch, frame);
-    else this.#attempts.refuseDispatch(dispatch, refusal);
+    else this.#attempts.refuseDispatch(dispatch, frame, refusal);
   }
 
   #handleVendorFrame({ type, id, corr, payload }: Envelope): string | null {
@@ -105,7 +106,9 @@ export class WorkFrameDispatcher {
     const { items } = envelope.payload;
     if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items))
       return this.#handleBatchItems(items, nameFrame(envelope));
-    const isRefused = envelope.type === "biz.exec.dispatch" && this.#attempts.refuseUnreadableDispatch(envelope.payload, problem);
+    const isRefused =
+      envelope.type === "biz.exec.dispatch" &&
+      this.#attempts.refuseUnreadableDispatch(envelope.payload, nameFrame(envelope), problem);
     return isRefused ? null : problem.message;
   }
 
@@ -114,7 +117,8 @@ export class WorkFrameDispatcher {
     for (const item of items) {
       const dispatch = readPayload("v2", "biz.exec.dispatch", item);
       if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch, frame);
-      else if (!this.#attempts.refuseUnreadableDispatch(isRecord(item) ? item : {}, dispatch)) unreported = dispatch.message;
+      else if (!this.#attempts.refuseUnreadableDispatch(isRecord(item) ? item : {}, frame, dispatch))
+        unreported = dispatch.message;
     }
     return unreported;
   }
