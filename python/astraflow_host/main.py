@@ -123,6 +123,8 @@ class Host:
             handler = find_handler(target, node["type"], node["handler"])
         except BaseException as error:
             return [_problem(f"the handler of {node['type']} cannot be created: {describe(error)}")]
+        if handler is None and node.get("isImplied"):
+            return []
         if handler is None:
             return [_problem(f"{node['type']} names handler {node['handler']}, which {adapter['entrypoint']} does not have")]
         mode = read_mode(node["config"].get("exec_mode"), adapter["metadata"].get("exec_mode"), self._settings["execMode"])

@@ -1,7 +1,7 @@
 // The handlers of a package for Node, imported into this thread: the worker's own, or that of a host.
 
 import { realpath } from "node:fs/promises";
-import { errorMessage, Fault, fault, isSecretType, type Manifest } from "@astraflow/protocol";
+import { errorMessage, Fault, fault, isSecretType, type JsonObject, type Manifest } from "@astraflow/protocol";
 import { importAdapter } from "./adapter-import.ts";
 import type { PackageSetup, RegisteredHandler } from "./handler.ts";
 import type { VendorFrameHub } from "./vendor-frames.ts";
@@ -22,6 +22,42 @@ export async function describeHandlers(dir: string, manifest: Manifest): Promise
   return { packageDir: await realpath(dir), nonSecretKeys: new Set(needs.map(({ key }) => key)) };
 }
 
+/** A node that an adapter runs. */
+export interface AdapterNode {
+  readonly type: string;
+  readonly adapter: string;
+  readonly handler: string;
+  readonly config: JsonObject;
+  /** No node of the manifest, but a capability of the adapter, which may have a handler for it. */
+  readonly isImplied: boolean;
+}
+
+/** The nodes that the manifest binds to the adapter, and the adapter's other capabilities. */
+export function listAdapterNodes(adapter: Manifest["adapters"][number], manifest: Manifest): AdapterNode[] {
+  const listed = new Set(manifest.nodes.map(({ type }) => type));
+  return [
+    ...manifest.nodes
+      // Containers are listed for editors and carried out by the scheduler.
+      .filter((node) => node.adapter === adapter.name && node.role !== "container")
+      .map(({ type, handler, config }) => ({ type, adapter: adapter.name, handler, config, isImplied: false })),
+    ...adapter.capabilities
+      .filter((type) => !listed.has(type))
+      .map((type) => {
+        const handler = type.slice(type.lastIndexOf(".") + 1);
+        return { type, adapter: adapter.name, handler, config: {}, isImplied: true };
+      }),
+  ];
+}
+
+/** What the registry keeps of a node. */
+export function describeHandler(
+  described: Omit<RegisteredHandler, "handler" | "config">,
+  { config, handler: handlerKey, isImplied }: AdapterNode,
+  handler: RegisteredHandler["handler"],
+): RegisteredHandler {
+  return { ...described, handler, config, ...(!isImplied && { handlerKey }) };
+}
+
 export async function loadNodeHandlers(dir: string, manifest: Manifest, vendorFrames: VendorFrameHub): Promise<FoundHandlers> {
   const handlers = new Map<string, RegisteredHandler>();
   const problems: Fault[] = [];
@@ -33,8 +69,7 @@ export async function loadNodeHandlers(dir: string, manifest: Manifest, vendorFr
       problems.push(imported);
       continue;
     }
-    // Containers are listed for editors and carried out by the scheduler.
-    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name && one.role !== "container");
+    const nodes = listAdapterNodes(adapter, manifest);
     // A node may have called its handler `setup` before that name had a meaning.
     const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
     if (setup !== undefined && !setups.has(setup)) {
@@ -46,9 +81,9 @@ export async function loadNodeHandlers(dir: string, manifest: Manifest, vendorFr
       }
     }
     for (const node of nodes) {
-      const handler = imported.findHandler(node.handler);
-      if (handler !== undefined) handlers.set(node.type, { ...described, handler, config: node.config });
-      else
+      const handler = imported.findHandler(node.handler) ?? imported.findHandler(node.type);
+      if (handler !== undefined) handlers.set(node.type, describeHandler(described, node, handler));
+      else if (!node.isImplied)
         problems.push(
           fault(
             "E.PKG.INVALID",

@@ -52,7 +52,7 @@ export class HostCalls {
     return [...this.#calls.values()].filter(({ isCancelled }) => !isCancelled).length;
   }
 
-  start(context: AttemptContext): Promise<unknown> {
+  start(context: AttemptContext, nodeType: string): Promise<unknown> {
     const call = this.#callCount++;
     const entry: HostedCall = {
       context,
@@ -63,7 +63,7 @@ export class HostCalls {
     };
     this.#calls.set(call, entry);
     context.signal.addEventListener("abort", entry.stop, { once: true });
-    this.#send({ type: "start", call, attempt: describeAttempt(context) });
+    this.#send({ type: "start", call, attempt: describeAttempt(context, nodeType) });
     return entry.outcome.promise;
   }
 
@@ -188,13 +188,13 @@ function readHostError({ code, message, stack }: Extract<FromHost, { type: "erro
   return stack === undefined ? new Error(message) : new HostedError(message, stack);
 }
 
-function describeAttempt(context: AttemptContext): HostedAttempt {
+function describeAttempt(context: AttemptContext, nodeType: string): HostedAttempt {
   const { deadline, hostNodeId, chainIndex } = context;
   return {
     runId: context.runId,
     taskId: context.taskId,
     nodeId: context.nodeId,
-    nodeType: context.nodeType,
+    nodeType,
     tenant: context.tenant,
     attempt: context.attempt,
     params: context.params,

@@ -4,6 +4,7 @@ import type { JsonObject } from "@astraflow/protocol";
 import { isRecord } from "@astraflow/protocol";
 import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { DispatchedResourceRef } from "../handlers/handler.ts";
+import type { AdapterNode } from "../handlers/node-handlers.ts";
 import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { KeptResource } from "../resources/resource.ts";
 
@@ -37,6 +38,7 @@ export interface HostedAttempt {
   readonly runId: string;
   readonly taskId: string;
   readonly nodeId: string;
+  /** As the host lists it, also where the task names a handler. */
   readonly nodeType: string;
   readonly tenant: string;
   readonly attempt: number;
@@ -69,12 +71,7 @@ export interface HostedPackage {
   readonly version: string;
   readonly dir: string;
   readonly adapters: readonly { readonly name: string; readonly entrypoint: string; readonly metadata: JsonObject }[];
-  readonly nodes: readonly {
-    readonly type: string;
-    readonly adapter: string;
-    readonly handler: string;
-    readonly config: JsonObject;
-  }[];
+  readonly nodes: readonly AdapterNode[];
 }
 
 export type ToHost =

@@ -3,7 +3,7 @@
 import { fault, isFaultCode, type JsonObject, type Manifest } from "@astraflow/protocol";
 import type { AttemptContext } from "../handlers/attempt-context.ts";
 import type { RegisteredHandler } from "../handlers/handler.ts";
-import { describeHandlers, isForNode } from "../handlers/node-handlers.ts";
+import { describeHandler, describeHandlers, isForNode, listAdapterNodes } from "../handlers/node-handlers.ts";
 import type { HostedHandlers, PackageHosting } from "../handlers/package-loader.ts";
 import type { VendorFrameHub } from "../handlers/vendor-frames.ts";
 import { sendVendorFrame } from "./host-calls.ts";
@@ -62,10 +62,13 @@ export class HostSet implements PackageHosting {
     try {
       const { handlers: nodeTypes, problems } = await host.open();
       const handlers = new Map<string, RegisteredHandler>();
-      for (const { type, config } of host.package.nodes)
-        if (nodeTypes.includes(type))
+      for (const node of host.package.nodes)
+        if (nodeTypes.includes(node.type))
           // The executor makes no other contexts.
-          handlers.set(type, { ...described, config, handler: (context) => host.call(context as AttemptContext) });
+          handlers.set(
+            node.type,
+            describeHandler(described, node, (context) => host.call(context as AttemptContext, node.type)),
+          );
       return {
         handlers,
         problems: problems.map(({ code, message }) => fault(isFaultCode(code) ? code : "E.PKG.INVALID", message)),
@@ -93,18 +96,15 @@ function readHostSettings(settings: HostingSettings): PackageHostSettings {
   };
 }
 
-/** The adapters of one runtime, and their nodes. Containers are carried out by the scheduler. */
+/** The adapters of one runtime, and their nodes. */
 function describePackage(runtime: HostRuntime, dir: string, manifest: Manifest): HostedPackage {
   const adapters = manifest.adapters.filter((adapter) => isForNode(adapter, manifest) === (runtime === "node"));
-  const names = new Set(adapters.map(({ name }) => name));
   return {
     name: manifest.name,
     version: manifest.version,
     dir,
     adapters: adapters.map(({ name, entrypoint, metadata = {} }) => ({ name, entrypoint, metadata: metadata as JsonObject })),
-    nodes: manifest.nodes
-      .filter(({ adapter, role }) => names.has(adapter) && role !== "container")
-      .map(({ type, adapter, handler, config }) => ({ type, adapter, handler, config })),
+    nodes: adapters.flatMap((adapter) => listAdapterNodes(adapter, manifest)),
   };
 }
 

@@ -90,10 +90,10 @@ export class PackageHost {
     return this.#startLife().ready.promise;
   }
 
-  /** Runs one attempt. Rejects as its handler failed, or with what happened to the host. */
-  async call(context: AttemptContext): Promise<unknown> {
+  /** Runs one attempt of a node. Rejects as its handler failed, or with what happened to the host. */
+  async call(context: AttemptContext, nodeType = context.nodeType): Promise<unknown> {
     const life = await this.#findReadyLife(context.signal);
-    return life.calls.start(context);
+    return life.calls.start(context, nodeType);
   }
 
   deliverVendorFrame(frame: IncomingVendorFrame): void {
