@@ -1,5 +1,6 @@
 // Where packages lie on disk, and their manifests.
 
+import { createHash } from "node:crypto";
 import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { Fault, fault, isRecord, type JsonObject, limits, readJson } from "@astraflow/protocol";
@@ -10,12 +11,41 @@ export const manifestName = "manifest.json";
 /** Changes with every replacement of the package: who writes a new version of a file writes its manifest last. */
 export async function identifyPackage(dir: string): Promise<string | null> {
   try {
-    const { ino, mtimeMs, size } = await stat(path.join(dir, manifestName));
-    return `${ino} ${mtimeMs} ${size}`;
+    return await identifyFile(path.join(dir, manifestName));
   } catch (thrown) {
     if (isFileMissing(thrown)) return null;
     throw thrown;
   }
+}
+
+/** Made by the programs that run or install the package, not by its author. */
+const madeFolders: ReadonlySet<string> = new Set(["__pycache__", "node_modules", ".venv", ".git"]);
+
+/** Changes with every change of any of its files, for authors who work on it. */
+export async function identifyPackageFiles(dir: string): Promise<string | null> {
+  if ((await identifyPackage(dir)) === null) return null;
+  const digest = createHash("sha256");
+  const visit = async (folder: string): Promise<void> => {
+    const entries = await readdir(path.join(dir, folder), { withFileTypes: true });
+    for (const entry of entries.sort((left, right) => (left.name < right.name ? -1 : 1))) {
+      const name = path.join(folder, entry.name);
+      if (entry.isDirectory() && !madeFolders.has(entry.name)) await visit(name);
+      else if (!entry.isDirectory()) digest.update(`${JSON.stringify(name)} ${await identifyFile(path.join(dir, name))}\n`);
+    }
+  };
+  try {
+    await visit("");
+    return digest.digest("hex");
+  } catch (thrown) {
+    // A file went while it was looked at: it is looked at again at the next reload.
+    if (isFileMissing(thrown)) return null;
+    throw thrown;
+  }
+}
+
+async function identifyFile(file: string): Promise<string> {
+  const { ino, mtimeNs, size } = await stat(file, { bigint: true });
+  return `${ino} ${mtimeNs} ${size}`;
 }
 
 export async function readManifestFile(file: string): Promise<JsonObject | Fault> {

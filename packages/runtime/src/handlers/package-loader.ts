@@ -14,7 +14,7 @@ import {
 } from "@astraflow/protocol";
 import { HandlerRegistry, type RegisteredHandler } from "./handler.ts";
 import { type FoundHandlers, isForNode, loadNodeHandlers } from "./node-handlers.ts";
-import { findPackageDirs, identifyPackage, manifestName, readManifestFile } from "./package-files.ts";
+import { findPackageDirs, identifyPackage, identifyPackageFiles, manifestName, readManifestFile } from "./package-files.ts";
 import { VendorFrameHub } from "./vendor-frames.ts";
 
 /** One package without its code. */
@@ -53,6 +53,8 @@ export interface LoadedPackages extends LoadedPackagesSummary {
 export interface PackageHosting {
   /** Whether packages for Node run there too, and not in this thread. */
   readonly hostsNode: boolean;
+  /** A reload replaces packages of which any file has changed, and not only those with another manifest. */
+  readonly noticesEveryFile?: boolean;
   /** Rejects where the package cannot be run at all. */
   openHost(hosted: {
     readonly runtime: "node" | "python";
@@ -143,7 +145,8 @@ class PackageFolder implements LoadedPackages {
 
   async #reload(): Promise<void> {
     const dirs = await findPackageDirs(this.#root);
-    const identities = await Promise.all(dirs.map((dir) => identifyPackage(dir)));
+    const identify = this.#hosting?.noticesEveryFile === true ? identifyPackageFiles : identifyPackage;
+    const identities = await Promise.all(dirs.map((dir) => identify(dir)));
     for (const dir of this.#entries.keys()) if (!dirs.includes(dir)) this.#unload(dir);
     const changed = dirs.flatMap((dir, index) => {
       const identity = identities[index] ?? null;

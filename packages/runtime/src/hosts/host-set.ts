@@ -15,12 +15,15 @@ import { spawnHost } from "./spawn-host.ts";
 /** Everything that decides how hosts run; plain data. */
 export interface HostingSettings extends HostPrograms, PackageHostSettings {
   readonly hostsNode: boolean;
+  /** For authors: a reload also replaces packages whose manifest is the same, but not all of their files. */
+  readonly noticesEveryFile?: boolean;
 }
 
 export type HostSetPorts = Pick<PackageHostPorts, "environment" | "groupStarted" | "groupEnded" | "reportProblem">;
 
 export class HostSet implements PackageHosting {
   readonly hostsNode: boolean;
+  readonly noticesEveryFile: boolean;
   readonly #ports: HostSetPorts;
   readonly #settings: HostingSettings;
   readonly #hosts = new Set<PackageHost>();
@@ -29,6 +32,7 @@ export class HostSet implements PackageHosting {
     this.#ports = ports;
     this.#settings = settings;
     this.hostsNode = settings.hostsNode;
+    this.noticesEveryFile = settings.noticesEveryFile ?? false;
   }
 
   async openHost(hosted: {
