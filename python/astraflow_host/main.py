@@ -22,6 +22,7 @@ from astraflow_sdk.resources import LiveValues, ResourceRegistry
 from .channel import Channel, ChannelClosed
 from .errors import describe, package_stack
 from .limits import limit_memory, limit_processor_time
+from .module_path import add_package_folders, merge_same_names
 from .output import OutputCapture, current_call
 
 PROTOCOL = 1
@@ -92,10 +93,7 @@ class Host:
         elif sys.version_info < PYTHON_MIN:
             problems.append(_problem(f"{runtime} is too old: adapters need Python %d.%d or newer" % PYTHON_MIN))
         else:
-            directory = self._package["dir"]
-            # Modules of the package first; names of older adapters last.
-            sys.path[:0] = [os.path.join(directory, "adapters"), directory]
-            sys.path.append(aliases)
+            add_package_folders(self._package["dir"], aliases)
             problems += self._load_adapters()
         handlers = [node["type"] for node in self._package["nodes"] if node["type"] in self._handlers]
         self.channel.send({"type": "ready", "runtime": runtime, "handlers": handlers, "problems": problems})
@@ -105,6 +103,7 @@ class Host:
         for adapter in self._package["adapters"]:
             entrypoint = adapter["entrypoint"]
             try:
+                merge_same_names(entrypoint, self._package["dir"])
                 target = load_entrypoint(entrypoint)
             except LoadError as error:
                 problems.append(_problem(str(error)))

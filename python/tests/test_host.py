@@ -3,13 +3,17 @@
 import io
 import json
 import logging
+import pathlib
 import socket
 import struct
+import sys
+import tempfile
 import threading
 import unittest
 
 from astraflow_host.channel import Channel, ChannelClosed
 from astraflow_host.errors import describe, package_stack
+from astraflow_host.module_path import merge_same_names
 from astraflow_host.output import OutputCapture, current_call
 from astraflow_sdk.encoding import to_json
 from astraflow_sdk.invocation import LoadError, load_entrypoint, read_mode
@@ -131,6 +135,26 @@ class TestAliases(unittest.TestCase):
 
         self.assertIs(FeedbackChannel, astraflow_sdk.FeedbackChannel)
         self.assertIs(ExecutionContext, astraflow_sdk.ExecutionContext)
+
+    def test_an_adapter_may_lie_in_a_package_named_like_its_dependency(self):
+        for own_init in (True, False):
+            with self.subTest(own_init=own_init), tempfile.TemporaryDirectory() as root:
+                name = f"same_name_{own_init}".lower()
+                own, site = pathlib.Path(root, "adapters", name), pathlib.Path(root, "site", name)
+                own.mkdir(parents=True)
+                site.mkdir(parents=True)
+                (own / "adapter.py").write_text(f"from {name}.dependency import answer\n")
+                (site / "__init__.py").write_text("")
+                (site / "dependency.py").write_text("answer = 42\n")
+                if own_init:
+                    (own / "__init__.py").write_text("")
+                path = list(sys.path)
+                try:
+                    sys.path[:0] = [str(own.parent), root, str(site.parent)]
+                    merge_same_names(f"{name}.adapter:answer", root)
+                    self.assertEqual(load_entrypoint(f"{name}.adapter:answer"), 42)
+                finally:
+                    sys.path[:] = path
 
 
 if __name__ == "__main__":

@@ -2,3 +2,4 @@
 
 export { HostedPackages, type SeenOutcome } from "../test/host-harness.ts";
 export { createSigningKey, PackageRepository, packageFiles } from "./testing/package-repository.ts";
+export { writeWheel } from "./testing/python-index.ts";

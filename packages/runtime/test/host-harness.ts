@@ -113,9 +113,17 @@ export class HostedPackages {
     samples: readonly SamplePackage[],
     more: Partial<HostingSettings> & Pick<InProcessRunnerOptions, "outputBytesMax" | "transferFile"> = {},
   ): Promise<HostedPackages> {
-    const { outputBytesMax, transferFile, ...settings } = more;
     const root = mkdtempSync(path.join(tmpdir(), "hosts-"));
     for (const sample of samples) writePackage(root, sample);
+    return HostedPackages.openFolder(root, more);
+  }
+
+  /** Packages that are there already. The folder is removed at the end. */
+  static async openFolder(
+    root: string,
+    more: Partial<HostingSettings> & Pick<InProcessRunnerOptions, "outputBytesMax" | "transferFile"> = {},
+  ): Promise<HostedPackages> {
+    const { outputBytesMax, transferFile, ...settings } = more;
     const seen: HostedPackages[] = [];
     const groups = new Set<number>();
     const early: { message: string; cause: unknown }[] = [];

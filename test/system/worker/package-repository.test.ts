@@ -5,10 +5,11 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSigningKey, nodePackageFiles, signFiles } from "@astraflow/archive/testing";
-import type { CommandDetail, PackageVersion, Workflow } from "@astraflow/protocol";
+import type { PackageVersion, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { SchedulerApi, startScheduler } from "../harness/installation.ts";
-import { makeTemporaryFolder, pollUntil, spawnAstra } from "../harness/processes.ts";
+import { startScheduler } from "../harness/installation.ts";
+import { RepositoryApi, startInstallingWorker } from "../harness/package-installation.ts";
+import { pollUntil } from "../harness/processes.ts";
 
 const name = "acme.tools";
 const signer = createSigningKey();
@@ -44,43 +45,13 @@ function greeting(version: string): Workflow {
   return { id: crypto.randomUUID(), schemaVersion: "2025-10", metadata: { name: "Greeting" }, nodes: [node], edges: [] };
 }
 
-class RepositoryApi extends SchedulerApi {
-  readonly #http: string;
-  constructor(http: string) {
-    super(http);
-    this.#http = http;
+class GreetingApi extends RepositoryApi {
+  publishVersion(version: string) {
+    return this.publish(packageOf(version));
   }
 
-  async publish(version: string, signature?: object): Promise<{ status: number; body: PackageVersion & { error?: string } }> {
-    const signed = packageOf(version);
-    const form = new FormData();
-    form.set("signature", JSON.stringify(signature ?? signed.signature));
-    form.set("file", new Blob([new Uint8Array(signed.archive)]), "a.cwx");
-    const response = await fetch(`${this.#http}/api/v1/packages`, {
-      method: "POST",
-      headers: { authorization: "Bearer dev-token" },
-      body: form,
-    });
-    return { status: response.status, body: (await response.json()) as PackageVersion };
-  }
-
-  async putResource(version: string, path: string, bytes: string): Promise<number> {
-    const response = await fetch(`${this.#http}/api/v1/packages/${name}/${version}/resources/${path}`, {
-      method: "PUT",
-      headers: { authorization: "Bearer dev-token", "content-type": "application/octet-stream" },
-      body: bytes,
-    });
-    return response.status;
-  }
-
-  /** Sends a command and waits for its end. */
-  async command(worker: string, body: object): Promise<CommandDetail> {
-    const sent = await this.send("POST", `/api/v1/workers/${worker}/commands`, body);
-    const { commandId } = (await sent.json()) as { commandId: string };
-    return pollUntil("the end of the command", async () => {
-      const command = await this.get<CommandDetail>(`/api/v1/commands/${commandId}`);
-      return command.status === "sent" ? null : command;
-    });
+  putWeights(version: string): Promise<number> {
+    return this.putResource({ name, version }, "resources/model.bin", weights);
   }
 
   async run(version: string) {
@@ -91,28 +62,14 @@ class RepositoryApi extends SchedulerApi {
   }
 }
 
-async function startInstallingWorker(ws: string, keys: string) {
-  const dataDir = join(makeTemporaryFolder(), "worker");
-  const worker = spawnAstra(["worker", "--package-keys", keys], {
-    ASTRA_WORKER_SCHEDULER_WS_URL: ws,
-    ASTRA_WORKER_TENANT: "default",
-    ASTRA_WORKER_AUTH_TOKEN: "dev-token",
-    ASTRA_WORKER_WORKER_NAME: "box",
-    ASTRA_WORKER_DATA_DIR: dataDir,
-    ASTRA_WORKER_LOG_LEVEL: "warn",
-  });
-  await worker.ready();
-  return { worker, dataDir };
-}
-
 describe("a package from its author to a running node", () => {
   it("[O932] a package is published, installed without an address on a worker that trusts the tenant's keys, run, uninstalled and deleted", async () => {
     const { http, ws, dataDir: schedulerDir } = await startScheduler();
-    const api = new RepositoryApi(http);
+    const api = new GreetingApi(http);
     const key = await api.send("POST", "/api/v1/package-keys", { publicKey: signer.publicKey, name: "Release" });
-    const published = await api.publish("1.0.0");
-    const put = await api.putResource("1.0.0", "resources/model.bin", weights);
-    const { dataDir } = await startInstallingWorker(ws, "scheduler");
+    const published = await api.publishVersion("1.0.0");
+    const put = await api.putWeights("1.0.0");
+    const { dataDir } = await startInstallingWorker(ws);
 
     const installed = await api.command("box", { type: "pkg.install", name });
     const run = await api.run("1.0.0");
@@ -140,14 +97,14 @@ describe("a package from its author to a running node", () => {
 
   it("[O932] an older version than the worker had is refused as a rollback attack, and installed where an operator allows it; a key that is deleted installs nothing more", async () => {
     const { http, ws } = await startScheduler();
-    const api = new RepositoryApi(http);
+    const api = new GreetingApi(http);
     const added = await api.send("POST", "/api/v1/package-keys", { publicKey: signer.publicKey, name: "Release" });
     const { keyId } = (await added.json()) as { keyId: string };
     for (const version of ["1.0.0", "1.1.0", "1.2.0"]) {
-      await api.publish(version);
-      await api.putResource(version, "resources/model.bin", weights);
+      await api.publishVersion(version);
+      await api.putWeights(version);
     }
-    await startInstallingWorker(ws, "scheduler");
+    await startInstallingWorker(ws);
     await api.command("box", { type: "pkg.install", name, version: "1.1.0" });
 
     const older = await api.command("box", { type: "pkg.install", name, version: "1.0.0" });
@@ -162,7 +119,7 @@ describe("a package from its author to a running node", () => {
 
   it("[O932] a scheduler that is killed while an archive is sent has neither the version nor, after it is started again, anything that hides it", async () => {
     const first = await startScheduler();
-    const api = new RepositoryApi(first.http);
+    const api = new GreetingApi(first.http);
     await api.send("POST", "/api/v1/package-keys", { publicKey: signer.publicKey, name: "Release" });
     const body = new ReadableStream({
       start(controller) {
@@ -185,9 +142,9 @@ describe("a package from its author to a running node", () => {
     await first.process.ended;
     const [sent] = await sending;
     const second = await startScheduler({ dataDir: first.dataDir });
-    const again = new RepositoryApi(second.http);
+    const again = new GreetingApi(second.http);
     const absent = await again.send("GET", `/api/v1/packages/${name}/versions`);
-    const published = await again.publish("1.0.0");
+    const published = await again.publishVersion("1.0.0");
 
     expect([sent.status, absent.status, published.status]).toEqual(["rejected", 404, 201]);
     // What the first one left is marked, so that the sweep finds it; the archive that is whole is the only one that counts.

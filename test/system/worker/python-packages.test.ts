@@ -1,29 +1,14 @@
 // Packages for Python on real processes: the adapter and the manifest as the specification prints them, a flood beside a neighbour, and
 // kill -9 of host and worker.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { JsonObject, Workflow } from "@astraflow/protocol";
 import { readManifest } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
 import { startMisbehavingWorker } from "../harness/misbehaving-package.ts";
-import { makeTemporaryFolder, pollUntil, repositoryRoot } from "../harness/processes.ts";
-
-const printed = (name: string): string => readFileSync(join(repositoryRoot, "test/system/worker/printed", name), "utf8");
-
-/** The printed manifest with its ellipses filled in: what stands for more is left out, what stands for a value gets one. */
-function readPrintedManifest(): JsonObject {
-  const fill = (value: unknown, key = ""): unknown => {
-    if (Array.isArray(value))
-      return value.filter((one) => !(typeof one === "string" && one.startsWith("..."))).map((one) => fill(one));
-    if (typeof value === "object" && value !== null)
-      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, fill(one, name)]));
-    if (value !== "...") return value;
-    return key === "sha256" ? "0".repeat(64) : "filled in";
-  };
-  return fill(JSON.parse(printed("manifest.jsonc"))) as JsonObject;
-}
+import { oneNode, readPrintedFile, readPrintedManifest } from "../harness/printed-package.ts";
+import { makeTemporaryFolder, pollUntil } from "../harness/processes.ts";
 
 function writeFiles(root: string, files: Readonly<Record<string, string>>): string {
   for (const [file, text] of Object.entries(files)) {
@@ -52,18 +37,12 @@ const pythonManifest = (name: string, entrypoint: string, handlers: readonly str
     })),
   });
 
-function oneNode(type: string, packageOf: { name: string; version: string }, parameters: JsonObject = {}): Workflow {
-  const ui = { inputPorts: [], outputPorts: [] };
-  const node = { id: crypto.randomUUID(), type, label: type, package: packageOf, position: { x: 0, y: 0 }, parameters, ui };
-  return { id: crypto.randomUUID(), schemaVersion: "2025-10", metadata: { name: type }, nodes: [node], edges: [] };
-}
-
 describe("packages for Python on real processes", () => {
   it("[W784] the adapter that the specification prints runs as printed, with its feedback in the run", async () => {
     const packages = writeFiles(makeTemporaryFolder(), {
       "summaries/1.0.0/manifest.json": pythonManifest("summaries", "summaries.runnable:Summarise", ["summarise"]),
       "summaries/1.0.0/adapters/summaries/__init__.py": "",
-      "summaries/1.0.0/adapters/summaries/printed.py": printed("summarise_adapter.py"),
+      "summaries/1.0.0/adapters/summaries/printed.py": readPrintedFile("summarise_adapter.py"),
       // The two methods that the print leaves to its reader.
       "summaries/1.0.0/adapters/summaries/runnable.py": `
 from summaries.printed import SummariseAdapter

@@ -1,9 +1,10 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { writeZip } from "@astraflow/archive";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { PackageRepository, packageFiles, sha256 } from "../testing/package-repository.ts";
+import { HostedPackages } from "../../test/host-harness.ts";
+import { PackageRepository, packageFiles } from "../testing/package-repository.ts";
+import { PythonIndex, writeWheel } from "../testing/python-index.ts";
 import { PackageInstaller } from "./install-package.ts";
 import type { InstallSettings } from "./install-settings.ts";
 
@@ -15,26 +16,19 @@ afterEach(() => repository.close());
 
 const hasPip = spawnSync("python3", ["-I", "-m", "pip", "--version"]).status === 0;
 
-/** A wheel of one module, made here: a test that asks an index is slow and fails with the network. */
-function writeWheel(folder: string): string {
-  mkdirSync(folder, { recursive: true });
-  const info = "tinydep-1.2.dist-info";
-  const files = {
-    "tinydep.py": "answer = 42\n",
-    [`${info}/METADATA`]: "Metadata-Version: 2.1\nName: tinydep\nVersion: 1.2\n",
-    [`${info}/WHEEL`]: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    [`${info}/RECORD`]: `tinydep.py,,\n${info}/METADATA,,\n${info}/WHEEL,,\n${info}/RECORD,,\n`,
-  };
-  const wheel = writeZip(Object.entries(files).map(([name, text]) => ({ name, content: Buffer.from(text) })));
-  writeFileSync(path.join(folder, "tinydep-1.2-py3-none-any.whl"), wheel);
-  return sha256(wheel);
-}
+const writeTinyWheel = (folder: string): string => writeWheel(folder, "tinydep", "1.2", { "tinydep.py": "answer = 42\n" });
 
-function pythonPackage(lock: string) {
+function pythonPackage(lock: string, version = "1.0.0", dependency = "1.2") {
   const adapters = [{ name: "main", entrypoint: "acme.main:Adapter", capabilities: ["acme.greet"] }];
-  const manifest = { adapters, node: undefined, python: { requires: ">=3.8", dependencies: ["tinydep==1.2"] } };
-  const source = "import tinydep\n\nclass Adapter:\n    def greet(self, ctx):\n        return {'answer': tinydep.answer}\n";
-  return packageFiles("1.0.0", manifest, { "adapters/acme/main.py": source, "requirements.txt": lock });
+  const manifest = { adapters, node: undefined, python: { requires: ">=3.8", dependencies: [`tinydep==${dependency}`] } };
+  const source = `import sys
+import tinydep
+
+class Adapter:
+    def greet(self, ctx):
+        return {"answer": tinydep.answer, "prefix": sys.prefix}
+`;
+  return packageFiles(version, manifest, { "adapters/acme/main.py": source, "requirements.txt": lock });
 }
 
 const install = (files: ReturnType<typeof packageFiles>, changes: Partial<InstallSettings>) =>
@@ -46,9 +40,7 @@ describe("the dependencies of a package", () => {
   it("[W748] Python dependencies are installed from the lock into an environment of the version, which works in its final place", async (ctx) => {
     if (!hasPip) ctx.skip("python3 has no pip here");
     const wheelsDir = path.join(repository.root, "wheels");
-    const digest = writeWheel(wheelsDir);
-
-    await install(pythonPackage(`tinydep==1.2 --hash=sha256:${digest}\n`), { python: { command: "python3", wheelsDir } });
+    await install(pythonPackage(writeTinyWheel(wheelsDir)), { python: { command: "python3", wheelsDir } });
 
     const python = path.join(repository.packagesDir, "acme.tools/1.0.0/.venv/bin/python");
     const script = "import sys, tinydep; print(tinydep.answer, sys.prefix)";
@@ -57,10 +49,44 @@ describe("the dependencies of a package", () => {
     );
   });
 
+  it("[W1108] an adapter runs with the dependency that was fetched from an index, in the environment of its version, beside another version with another one", async (ctx) => {
+    if (!hasPip) ctx.skip("python3 has no pip here");
+    const answers: unknown[] = [];
+    for (const [version, answer] of [
+      ["1.2", 42],
+      ["1.3", 43],
+    ] as const) {
+      const wheels = path.join(repository.root, `wheels-${version}`);
+      const lock = writeWheel(wheels, "tinydep", version, { "tinydep.py": `answer = ${answer}\n` });
+      const index = await PythonIndex.open(wheels, "tinydep", version);
+      const toolEnvironment = {
+        ...repository.settings().toolEnvironment,
+        PIP_INDEX_URL: index.url,
+        PIP_CONFIG_FILE: "/dev/null",
+      };
+      await install(pythonPackage(lock, version === "1.2" ? "1.0.0" : "1.1.0", version), { toolEnvironment });
+      await index.close();
+      expect(index.requests).toEqual(["/simple/tinydep/", `/files/tinydep-${version}-py3-none-any.whl`]);
+    }
+
+    const packages = await HostedPackages.openFolder(repository.packagesDir);
+    for (const package_version of ["1.0.0", "1.1.0"]) {
+      const { payload } = await packages.run("acme.greet", package_version, {}, { package_name: "acme.tools", package_version });
+      answers.push(payload["result"]);
+    }
+    await packages.close();
+
+    const place = (version: string) => path.join(repository.packagesDir, "acme.tools", version, ".venv");
+    expect(answers).toEqual([
+      { answer: 42, prefix: place("1.0.0") },
+      { answer: 43, prefix: place("1.1.0") },
+    ]);
+  });
+
   it("[W748] a dependency with another digest, or one that cannot be found, fails the install and leaves nothing behind", async (ctx) => {
     if (!hasPip) ctx.skip("python3 has no pip here");
     const wheelsDir = path.join(repository.root, "wheels");
-    writeWheel(wheelsDir);
+    writeTinyWheel(wheelsDir);
     const lock = `tinydep==1.2 --hash=sha256:${"0".repeat(64)}\n`;
 
     const wrong = install(pythonPackage(lock), { python: { command: "python3", wheelsDir } });
