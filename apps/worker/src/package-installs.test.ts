@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -191,6 +191,26 @@ describe("a worker that installs packages", () => {
     expect(lines().map((text) => JSON.parse(text) as object)).toMatchObject([
       { level: 40, event: "package", dir: broken, code: expect.any(String), msg: expect.stringContaining("is not JSON") },
     ]);
+  }, 120_000);
+
+  it("[W1110] the hook of a package reads neither the journal nor the token file of the worker that installs it", async (ctx) => {
+    const token = path.join(dataDir, "..", `${path.basename(dataDir)}.token`);
+    writeFileSync(token, "secret-token\n");
+    const settings = [...trustingSettings(), "--package-hooks", "acme.tools", "--token", `@${token}`];
+    await startWorker(settings);
+    const script = `cat ${token} ${dataDir}/keys.pem ${dataDir}/packages/.state/commands/*.json > seen 2>&1; exit 0`;
+    const files = packageFiles("1.0.0", { hooks: { install: ["hook.sh"] } }, { "hook.sh": script });
+    door.sendPackageCommand("biz.pkg.install", { ...repository.publish(files), command_id: "c-1" });
+
+    const { status, details } = await nextOutcome("c-1");
+    if ((details as { sandbox?: { files?: string } }).sandbox?.files === "open")
+      ctx.skip("this system permits no mount namespaces");
+
+    const seen = readFileSync(path.join(installed(), "1.0.0/seen"), "utf8");
+    expect(status).toBe("installed");
+    expect(seen).not.toMatch(/secret-token|PUBLIC KEY|command_id/);
+    expect(seen).toContain("No such file");
+    await rm(token);
   }, 120_000);
 
   it("[W757] a worker that trusts no key does not announce it, whatever it was told to announce, and refuses the command", async () => {

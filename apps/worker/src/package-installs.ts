@@ -57,6 +57,9 @@ export function createPackageInstalls(options: PackageInstallOptions): PackageMa
       repositoryUrl: apiUrl === null ? null : `${apiUrl}/packages`,
       repositoryKeysUrl: apiUrl === null ? null : `${apiUrl}/package-keys`,
       hookPackages,
+      hiddenPaths: [config.dataDir, packagesDir, config.tokenFile, config.tls.key].flatMap((place) =>
+        place === undefined ? [] : [path.resolve(place)],
+      ),
       python: { command: config.hosts.python, ...(wheelsDir !== undefined && { wheelsDir: path.resolve(wheelsDir) }) },
       npm: "npm",
       toolEnvironment: Object.fromEntries(tools),

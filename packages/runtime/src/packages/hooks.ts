@@ -1,25 +1,17 @@
 // Install and uninstall hooks: scripts of a package that run on the worker's machine. Refused unless a setting allows them for the package;
-// then without the worker's environment and secrets, limited in time, memory, processes and file size, and without a network where the
-// system permits that.
+// then without the worker's environment and secrets, limited in time, memory, processes and file size, and in the sandbox that the system
+// permits.
 
+import { realpath } from "node:fs/promises";
 import path from "node:path";
 import { matchesPackage } from "@astraflow/archive";
 import { fault, type Manifest } from "@astraflow/protocol";
 import type { ToolContext } from "./dependencies.ts";
+import { detectSandbox, enterSandbox, type HookSandbox, hookPath } from "./hook-sandbox.ts";
 import type { InstallSettings } from "./install-settings.ts";
 import { describeFailure, type ProcessRequest, runProcess } from "./limited-process.ts";
 
 export type HookMoment = "install" | "uninstall";
-
-/** What held a hook back, for the event and the log. */
-export interface HookSandbox {
-  readonly network: "none" | "open";
-  readonly limits: "prlimit" | "none";
-  readonly env: "empty";
-}
-
-/** All that a hook sees of the environment. */
-const hookPath = "/usr/local/bin:/usr/bin:/bin";
 
 export function mayRunHooks(name: string, { hookPackages }: InstallSettings): boolean {
   return matchesPackage(hookPackages, name);
@@ -39,9 +31,11 @@ export function checkHooksAllowed(manifest: Manifest, settings: InstallSettings)
 export async function runHooks(moment: HookMoment, manifest: Manifest, context: ToolContext): Promise<HookSandbox | null> {
   const { name, version, hooks } = manifest;
   if (hooks[moment].length === 0) return null;
-  const sandbox = await detectSandbox(context.folder);
+  // As the system knows it: a link to it may lie in what is hidden.
+  const folder = await realpath(context.folder);
+  const sandbox = await detectSandbox(folder, context.settings.hiddenPaths);
   for (const script of hooks[moment]) {
-    const failure = describeFailure(`hook ${script}`, await runProcess(buildCommand(script, sandbox, context)));
+    const failure = describeFailure(`hook ${script}`, await runProcess(buildCommand(script, sandbox, { ...context, folder })));
     if (failure !== null) throw fault("E.PKG.PERMISSION", `the ${moment} of ${name} ${version} failed: ${failure}`, { sandbox });
   }
   return sandbox;
@@ -55,24 +49,8 @@ function buildCommand(script: string, sandbox: HookSandbox, { folder, settings, 
     const sizes = [`--as=${limits.hookMemoryBytesMax}`, `--fsize=${limits.hookFileBytesMax}`];
     words.unshift("prlimit", ...sizes, `--nproc=${limits.hookProcessesMax}`, `--cpu=${seconds}`, "--core=0");
   }
-  if (sandbox.network === "none") words.unshift(...networkless);
+  words.unshift(...enterSandbox(sandbox, folder, settings.hiddenPaths));
   const [command = "", ...args] = words;
   const env = { PATH: hookPath, HOME: folder, TMPDIR: folder, LANG: "C.UTF-8" };
   return { command, args, cwd: folder, env, timeMsMax: limits.hookMsMax, ...(groups && { groups }) };
-}
-
-/** A network without any device but a loopback that is down; in a user namespace of its own where the worker is not root. */
-const networkless = ["unshare", "--net", ...(process.getuid?.() === 0 ? [] : ["--map-current-user"])];
-
-/** Tried out, because containers and kernels differ in what they permit. */
-async function detectSandbox(cwd: string): Promise<HookSandbox> {
-  const works = async ([command = "", ...args]: readonly string[]) => {
-    const end = await runProcess({ command, args: [...args, "true"], cwd, env: { PATH: hookPath }, timeMsMax: 10_000 });
-    return end.of === "exited" && end.code === 0;
-  };
-  return {
-    network: (await works(networkless)) ? "none" : "open",
-    limits: (await works(["prlimit", "--core=0"])) ? "prlimit" : "none",
-    env: "empty",
-  };
 }

@@ -27,7 +27,8 @@ import {
 } from "@astraflow/protocol";
 import { probeAdapters } from "./adapter-probe.ts";
 import { checkPythonVersion, installNodeDependencies, installPythonDependencies, type ToolContext } from "./dependencies.ts";
-import { checkHooksAllowed, type HookSandbox, mayRunHooks, runHooks } from "./hooks.ts";
+import type { HookSandbox } from "./hook-sandbox.ts";
+import { checkHooksAllowed, mayRunHooks, runHooks } from "./hooks.ts";
 import {
   type InstallFailpoint,
   type InstallSettings,

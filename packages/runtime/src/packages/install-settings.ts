@@ -23,6 +23,8 @@ export interface InstallSettings {
   readonly repositoryKeysUrl: string | null;
   /** Packages whose hooks may run: a name, or a prefix with `*` at its end. */
   readonly hookPackages: readonly string[];
+  /** Files and folders of the worker that hooks must not see: its data, its token, its keys. */
+  readonly hiddenPaths: readonly string[];
   readonly python: PythonInstallSettings;
   /** The command of npm, for packages with a lock file of Node. */
   readonly npm: string;

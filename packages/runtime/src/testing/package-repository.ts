@@ -95,6 +95,7 @@ export class PackageRepository {
       repositoryUrl: `${this.origin}/packages`,
       repositoryKeysUrl: `${this.origin}/package-keys`,
       hookPackages: [],
+      hiddenPaths: [],
       python: { command: "python3" },
       npm: "npm",
       toolEnvironment: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
