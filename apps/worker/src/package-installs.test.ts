@@ -1,70 +1,25 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
-import { PackageRepository, packageFiles } from "@astraflow/runtime/testing";
+import { type PackageRepository, packageFiles } from "@astraflow/runtime/testing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { StubScheduler } from "../test/stub-scheduler.ts";
+import { InstallingWorkers } from "../test/installing-workers.ts";
+import type { StubScheduler } from "../test/stub-scheduler.ts";
 
-const main = fileURLToPath(new URL("./main.ts", import.meta.url));
-
+let workers: InstallingWorkers;
 let repository: PackageRepository;
 let door: StubScheduler;
 let dataDir: string;
-const children: ChildProcess[] = [];
 beforeEach(async () => {
-  repository = await PackageRepository.open();
-  door = await StubScheduler.open();
-  dataDir = mkdtempSync(path.join(tmpdir(), "worker-"));
+  workers = await InstallingWorkers.open();
+  ({ repository, door, dataDir } = workers);
 });
-afterEach(async () => {
-  for (const child of children.splice(0)) {
-    if (child.exitCode !== null || child.signalCode !== null) continue;
-    const closed = once(child, "close");
-    child.kill("SIGKILL");
-    await closed;
-  }
-  await door.close();
-  await repository.close();
-  await rm(dataDir, { recursive: true, force: true });
-});
+afterEach(() => workers.close());
 
-/** Settings of a worker that trusts the repository's key. */
-function trustingSettings(): string[] {
-  const keys = path.join(dataDir, "keys.pem");
-  writeFileSync(keys, repository.signing.publicKey);
-  return ["--package-keys", keys, "--package-origins", repository.origin];
-}
-
-/** Resolves once it has registered. */
-async function startWorker(settings: readonly string[]): Promise<{ child: ChildProcess; log: () => string; features: unknown }> {
-  const registered = door.nextFrame("control.register");
-  const child = spawn(process.execPath, [main, "--url", door.url, "--name", "box", "--data-dir", dataDir, ...settings], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: process.env["PATH"] ?? "", ASTRA_WORKER_AUTH_TOKEN: "secret-token" },
-  });
-  children.push(child);
-  let log = "";
-  const append = (bytes: Buffer) => void (log += bytes.toString());
-  child.stdout.on("data", append);
-  child.stderr.on("data", append);
-  const { payload } = await registered;
-  return { child, log: () => log, features: (payload["capabilities"] as { features: unknown }).features };
-}
-
-/** The first event that ends a command. */
-async function nextOutcome(command: string): Promise<Readonly<Record<string, unknown>>> {
-  const find = () =>
-    door.receivedFrames.find(
-      ({ type, payload }) => type === "biz.pkg.event" && payload["command_id"] === command && !("stage" in payload),
-    );
-  await vi.waitUntil(() => find() !== undefined, { timeout: 60_000, interval: 20 });
-  return find()?.payload ?? {};
-}
-
+const trustingSettings = () => workers.trustingSettings();
+const startWorker = (settings: readonly string[]) => workers.start(settings);
+const nextOutcome = (command: string) => workers.nextOutcome(command);
 const installed = () => path.join(dataDir, "packages/acme.tools");
 const acme = { package_name: "acme.tools" };
 
