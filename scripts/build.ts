@@ -14,6 +14,7 @@ const entries: Readonly<Record<string, string>> = {
   worker: "apps/worker/src/index.ts",
   "handler-thread-main": "packages/runtime/src/runner/handler-thread-main.ts",
   "node-host-main": "packages/runtime/src/hosts/node-host-main.ts",
+  "processor-limit-main": "packages/runtime/src/hosts/processor-limit-main.ts",
   "installer-thread-main": "packages/runtime/src/packages/installer-thread-main.ts",
   "process-watchdog-main": "packages/runtime/src/system/process-watchdog-main.ts",
   sim: "packages/sim/src/index.ts",

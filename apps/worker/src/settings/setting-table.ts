@@ -226,7 +226,7 @@ export const workerSettings = {
   },
   HOST_CPU_SECONDS: {
     read: wholeNumber(1, 31_536_000),
-    help: "processor time that a Python package process may use after the start of its latest task before it is ended; by default unlimited",
+    help: "processor time that one package process may use after the start of its latest task before it is ended; by default unlimited",
   },
   OUTPUT_LIMIT_MB: {
     read: wholeNumber(1, 1_048_576),

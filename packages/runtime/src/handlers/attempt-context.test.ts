@@ -34,6 +34,7 @@ describe("what a handler is given of granted resources", () => {
     const context = contextOf({ to: "ann", __resourceBindings: { smtp }, __resourceBindingErrors: errors });
 
     expect(context.resourceBindings["smtp"]?.value).toBe("x");
+    expect(context.secrets).toEqual({ smtp: "x" });
     expect(context.resourceBindingErrors).toEqual(errors);
   });
 
@@ -41,7 +42,7 @@ describe("what a handler is given of granted resources", () => {
     for (const parameters of [{}, { __resourceBindings: null, __resourceBindingErrors: {} }, { __resourceBindings: [1] }]) {
       const context = contextOf(parameters);
 
-      expect([context.resourceBindings, context.resourceBindingErrors]).toEqual([{}, []]);
+      expect([context.resourceBindings, context.secrets, context.resourceBindingErrors]).toEqual([{}, {}, []]);
     }
   });
 });

@@ -102,6 +102,14 @@ export class AttemptContext implements HandlerContext {
     return isRecord(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
   }
 
+  get secrets(): HandlerContext["secrets"] {
+    return Object.fromEntries(
+      Object.entries(this.resourceBindings).flatMap(([key, bound]) =>
+        typeof bound?.value === "string" ? [[key, bound.value]] : [],
+      ),
+    );
+  }
+
   get resourceBindingErrors(): HandlerContext["resourceBindingErrors"] {
     const errors = this.params["__resourceBindingErrors"];
     return Array.isArray(errors) ? (errors as unknown as HandlerContext["resourceBindingErrors"]) : emptyList;

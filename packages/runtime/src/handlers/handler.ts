@@ -106,6 +106,8 @@ export interface HandlerContext {
   readonly resources: HandlerResources;
   /** What the scheduler's operators granted of the resources that the package asks for, by its key. Never returned or printed: may be secret. */
   readonly resourceBindings: Readonly<Record<string, ResourceBinding>>;
+  /** The texts among them alone, by the same keys. Never return or print them. */
+  readonly secrets: Readonly<Record<string, string>>;
   /** Which of them are not there, and why; a handler that cannot do without fails with that. */
   readonly resourceBindingErrors: readonly ResourceBindingError[];
   /** Starts a process in a group of its own. The group ends when the task is stopped, and at the latest when the handler comes back. */

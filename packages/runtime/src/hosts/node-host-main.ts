@@ -6,6 +6,7 @@ import { captureOutput } from "../handlers/handler-output.ts";
 import { FrameDecoder } from "./frame-stream.ts";
 import { hostLimits, type ToHost } from "./host-frames.ts";
 import { NodeHost } from "./node-host.ts";
+import { startProcessorLimit } from "./processor-limit.ts";
 import { createBlockingRequest } from "./remote-resources.ts";
 
 /** Descriptors of docs/host-protocol.md. */
@@ -23,6 +24,7 @@ const host = new NodeHost(
       return () => clearTimeout(timer);
     },
     defer: (call) => void setImmediate(call),
+    limitProcessorTime: startProcessorLimit,
     exit: () => channel.end(() => process.exit(0)),
   },
   hostLimits.pendingFeedbackMax,

@@ -56,6 +56,8 @@ export const store = async (ctx) => {
 export const fetchFile = async (ctx) => { const kept = await ctx.resources.download(ctx.params.id); return { text: readFileSync(kept.path, "utf8") }; };
 export const coded = () => { throw Object.assign(new Error("no page was given"), { code: "E.PARAMS.INVALID" }); };
 export const miscoded = () => { throw Object.assign(new Error("no such file"), { code: "ENOENT" }); };
+export const flood = async () => { for (;;) { console.log("x".repeat(1_000)); await later(); } };
+export const secrets = ({ secrets }) => ({ keys: Object.keys(secrets), length: secrets.door.length, plain: "file" in secrets });
 export const large = () => ({ text: "x".repeat(3_000_000), n: 1 });
 `;
 const names = [...code.matchAll(/^export const (\w+)/gm)].map(([, name]) => name as string);
@@ -67,7 +69,7 @@ afterEach(async () => {
 });
 
 async function openSample(
-  more: Partial<HostingSettings> & Pick<InProcessRunnerOptions, "transferFile"> = {},
+  more: Partial<HostingSettings> & Pick<InProcessRunnerOptions, "transferFile" | "outputBytesMax"> = {},
   samples: readonly SamplePackage[] = [sample],
 ): Promise<HostedPackages> {
   const packages = await HostedPackages.open(samples, more);
@@ -105,6 +107,36 @@ describe("handlers in a Node host", () => {
     );
     expect(around.payload["result"]).toEqual({ inner: { n: 1 } });
     expect(large.payload["result"]).toMatchObject({ n: 1, text: { resourceRef: { workerName: "box" } } });
+  });
+
+  it("[W1113] a handler in a Node host that floods its output ends with E.RUNNER.OUTPUT, and others go on", async () => {
+    const packages = await openSample({ outputBytesMax: 200_000 });
+
+    const flooded = await packages.run("sample.flood", "t1");
+    const other = await packages.run("sample.echo", "t2");
+
+    expect(flooded.payload).toMatchObject({ code: "E.RUNNER.OUTPUT" });
+    expect(other.payload).toMatchObject({ status: "SUCCEEDED" });
+  });
+
+  it("[W1114] a Node host is ended beyond the processor time that it may use since its latest attempt began, and the next attempt gets another", async () => {
+    const packages = await openSample({ cpuSecondsMax: 1 });
+
+    const burned = await packages.run("sample.spin", "t1");
+    const other = await packages.run("sample.echo", "t2");
+
+    expect(burned.payload["message"]).toContain("it used up its processor time");
+    expect(other.payload).toMatchObject({ status: "SUCCEEDED" });
+  });
+
+  it("[W1115] a handler finds the texts that were granted to its package in ctx.secrets, by their keys", async () => {
+    const packages = await openSample();
+    const door = { resourceId: "r1", type: "secret", value: "open-sesame" };
+    const file = { resourceId: "r2", type: "file", filename: "a.txt" };
+
+    const { payload } = await packages.run("sample.secrets", "t1", { __resourceBindings: { door, file } });
+
+    expect(payload["result"]).toEqual({ keys: ["door"], length: 11, plain: false });
   });
 
   it("[W780] what a handler in a Node host throws and returns is reported as from a thread, with its place in the package", async () => {

@@ -35,6 +35,8 @@ export interface NodeHostPorts {
   wallClock(): number;
   after(ms: number, call: () => void): () => void;
   defer(call: () => void): void;
+  /** From now on the process may use so much processor time; the answer grants as much again. */
+  limitProcessorTime(seconds: number): () => void;
   /** The worker wants no more, or is gone. */
   exit(): void;
 }
@@ -58,6 +60,7 @@ export class NodeHost {
   #packageVersion = "";
   #requestCount = 0;
   #isEnding = false;
+  #renewProcessorTime = () => {};
 
   constructor(ports: NodeHostPorts, pendingFeedbackMax: number) {
     this.#ports = ports;
@@ -128,6 +131,8 @@ export class NodeHost {
       listenedTypesChanged: (types) => this.#send({ type: "listening", types }),
       reportProblem: ({ message, cause }) => this.#report(message, cause),
     });
+    const { cpuSecondsMax } = hello.settings;
+    if (cpuSecondsMax !== undefined) this.#renewProcessorTime = this.#ports.limitProcessorTime(cpuSecondsMax);
     const { handlers, problems } = await loadNodeHandlers(dir, manifest, this.#vendorFrames);
     this.#handlers = handlers;
     const found = problems.map(({ code, message }) => ({ code, message }));
@@ -143,6 +148,7 @@ export class NodeHost {
     const running = this.#createCall(call, hosted);
     const { context } = running;
     this.#calls.set(call, running);
+    this.#renewProcessorTime();
     const print = (channel: "stdout" | "stderr", text: string): void => context.feedback.emitText(text, { channel });
     const succeed = (value: unknown): void => this.#finish(call, running, () => describeResult(call, value));
     const fail = (thrown: unknown): void => this.#finish(call, running, () => describeThrown(call, thrown, found.packageDir));
