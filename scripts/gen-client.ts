@@ -1,16 +1,12 @@
 // The client as a package that stands alone: `node scripts/gen-client.ts [folder]` compiles its sources, with the routes and types of the
 // OpenAPI document in place of the private protocol package, into packages/client/dist or another folder. `npm pack` of it is what is handed on.
 
-import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { buildOpenapiDocument, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { buildPublishedPackage } from "./generate/published-package.ts";
 import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "./generate/typescript-types.ts";
 import { repositoryRoot } from "./repository-files.ts";
 
-const sources = join(repositoryRoot, "packages/client/src");
-const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
 /** Names that would hide a type of the language or of browsers, or that no type can have. */
 const renamedTypes: Readonly<Record<string, string>> = { Error: "ErrorBody", Event: "EventEnvelope" };
 const typeNameOf = (name: string): string =>
@@ -115,67 +111,23 @@ function routeRow({ method, path, query, headers, response, media, takes }: Rout
 const faultTable = () =>
   Object.fromEntries(Object.entries(faultCodes).map(([code, { http, retry }]) => [code, { http, retry }] as const));
 
-/** The manifest of the published package; the one in the workspace names its sources and is private. */
-function packageManifest(): Record<string, unknown> {
-  const read = (path: string) => JSON.parse(readFileSync(join(repositoryRoot, path), "utf8")) as Record<string, unknown>;
-  const { name, version, license, type } = read("packages/client/package.json");
-  return {
-    name,
-    version,
-    description: "AstraFlow's REST API and its events as a typed client: nothing but fetch is needed.",
-    license,
-    type,
-    engines: read("package.json")["engines"],
-    sideEffects: false,
-    exports: { ".": { types: "./index.d.ts", default: "./index.js" } },
-    types: "./index.d.ts",
-    files: ["*.js", "*.d.ts"],
-  };
-}
-
-const compilerOptions = {
-  target: "es2022",
-  lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
-  module: "nodenext",
-  types: [],
-  strict: true,
-  exactOptionalPropertyTypes: true,
-  noUncheckedIndexedAccess: true,
-  verbatimModuleSyntax: true,
-  rewriteRelativeImportExtensions: true,
-  declaration: true,
-  rootDir: ".",
-  outDir: "out",
-} as const;
-
 /** Compiles the package into an emptied folder. */
-export function buildClient(folder: string): void {
-  const workFolder = mkdtempSync(join(tmpdir(), "astraflow-client-"));
-  try {
-    for (const file of readdirSync(sources).filter((name) => /(?<!\.test)\.ts$/.test(name))) {
-      const text = readFileSync(join(sources, file), "utf8").replaceAll('"@astraflow/protocol"', '"./api.ts"');
-      // Users of the package must be able to name the types, which the workspace has from the protocol package.
-      writeFileSync(join(workFolder, file), file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text);
-    }
-    writeFileSync(join(workFolder, "api.ts"), generateApiModule());
-    writeFileSync(join(workFolder, "package.json"), JSON.stringify({ type: "module" }));
-    writeFileSync(join(workFolder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-    const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", workFolder], { encoding: "utf8" });
-    if (status !== 0) throw new Error(`the client's package does not compile:\n${stdout}`);
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    for (const file of readdirSync(join(workFolder, "out"))) {
-      const text = readFileSync(join(workFolder, "out", file), "utf8");
-      // The compiler renames imports in what runs, but not in what declares its types.
-      writeFileSync(join(folder, file), file.endsWith(".d.ts") ? text.replaceAll(/"(\.\/\w+)\.ts"/g, '"$1.js"') : text);
-    }
-    writeFileSync(join(folder, "package.json"), `${JSON.stringify(packageManifest(), null, 2)}\n`);
-    cpSync(join(repositoryRoot, "packages/client/README.md"), join(folder, "README.md"));
-    cpSync(join(repositoryRoot, "LICENSE"), join(folder, "LICENSE"));
-  } finally {
-    rmSync(workFolder, { recursive: true, force: true });
-  }
-}
+export const buildClient = (folder: string): void =>
+  buildPublishedPackage(
+    {
+      workspace: "packages/client",
+      description: "AstraFlow's REST API and its events as a typed client: nothing but fetch is needed.",
+      exports: { ".": "index" },
+      compilerOptions: { lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"], types: [] },
+      generated: { "api.ts": generateApiModule() },
+      rewrite: (file, given) => {
+        const text = given.replaceAll('"@astraflow/protocol"', '"./api.ts"');
+        // Users of the package must be able to name the types, which the workspace has from the protocol package.
+        return file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text;
+      },
+    },
+    folder,
+  );
 
 if (import.meta.main) {
   const folder = resolve(process.argv[2] ?? join(repositoryRoot, "packages/client/dist"));

@@ -16,19 +16,20 @@ export const allowedDependencies: Record<string, readonly string[]> = {
   "packages/session": ["protocol"],
   "packages/archive": ["protocol"],
   "packages/resp": [],
+  "packages/sdk": ["protocol"],
   "packages/settings": ["protocol"],
   "packages/graph": ["protocol"],
   "packages/engine": ["protocol", "graph"],
   "packages/store": ["protocol", "engine"],
   "packages/services": ["protocol", "archive", "graph", "engine"],
   "packages/doors": ["protocol", "session", "graph", "engine", "services"],
-  "packages/runtime": ["protocol", "session", "archive"],
+  "packages/runtime": ["protocol", "session", "archive", "sdk"],
   "packages/client": ["protocol"],
   "packages/sim": ["*"],
   "apps/scheduler": ["protocol", "settings", "graph", "engine", "store", "services", "doors"],
   "apps/worker": ["protocol", "settings", "runtime"],
   "apps/cli": ["protocol", "archive", "settings", "graph", "client"],
-  examples: ["runtime"],
+  examples: ["sdk"],
 };
 
 /** The package that loads programs and the simulator by name, when their command is used. */

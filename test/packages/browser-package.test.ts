@@ -5,8 +5,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildPackageArchive, createMemorySource, readArchiveFiles, readPackageArchive } from "@astraflow/archive";
 import type { Manifest } from "@astraflow/protocol";
-import { type HandlerContext, loadPackages } from "@astraflow/runtime";
+import { loadPackages } from "@astraflow/runtime";
 import { describe, expect, it } from "vitest";
+import type { HandlerContext } from "@astraflow/sdk";
 import { browserPackageNames, readBrowserPackage } from "../../scripts/browser-packages.ts";
 import { repositoryRoot } from "../../scripts/repository-files.ts";
 

@@ -1,27 +1,12 @@
-// What a session worker is: its link to the scheduler, its handlers, and their packages. Config, logs and signals belong to the app.
+// What a session worker is: its link to the scheduler, its handlers, and their packages. What package authors import is @astraflow/sdk. Config, logs and signals belong to the app.
 
-// For authors of node packages.
-export type { FeedbackChunk, FeedbackInput } from "./attempts/feedback.ts";
-export {
-  type FeedbackSender,
-  type HandlerContext,
-  HandlerRegistry,
-  type HandlerResources,
-  type NodeHandler,
-  type PackageSetup,
-  type ResourceBinding,
-  type ResourceBindingError,
-  type SetupContext,
-} from "./handlers/handler.ts";
-// For programs that run a worker.
 export type { LocalAttempt } from "./attempts/attempt.ts";
 export { type AttemptOutcome, summarizeOutcome } from "./attempts/outcome.ts";
+export { HandlerRegistry } from "./handlers/handler.ts";
 export { outputBytesMaxDefault } from "./handlers/handler-host.ts";
 export { captureOutput } from "./handlers/handler-output.ts";
-export { NextError } from "./handlers/middleware-call.ts";
 export { type InspectedPackage, inspectPackages } from "./handlers/package-inspection.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
-export type { HandlerVendorFrames, IncomingVendorFrame } from "./handlers/vendor-frames.ts";
 export type { HostingSettings } from "./hosts/host-set.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";
 export { createPackageManager, type PackageManagerOptions } from "./packages/create-package-manager.ts";
@@ -29,7 +14,6 @@ export { type InstallSettings, installLimits } from "./packages/install-settings
 export type { PackageManager } from "./packages/package-manager.ts";
 export { readTrustedKeys } from "./packages/trusted-keys.ts";
 export { noFileTransferFault, SchedulerFiles } from "./resources/file-transfer.ts";
-export type { KeptResource, ResourceDraft } from "./resources/resource.ts";
 export { type ResourceSettings, resourceDefaults } from "./resources/resource.ts";
 export { linkTransitions } from "./scheduler-link/link-phase.ts";
 export {

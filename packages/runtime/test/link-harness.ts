@@ -9,9 +9,9 @@ import {
   readEnvelope,
   readPayload,
 } from "@astraflow/protocol";
+import type { IncomingVendorFrame } from "@astraflow/sdk";
 import type { LocalAttempt } from "../src/attempts/attempt.ts";
 import type { AttemptOutcome } from "../src/attempts/outcome.ts";
-import type { IncomingVendorFrame } from "../src/handlers/vendor-frames.ts";
 import type { DurableOutbox } from "../src/outbox/journaled-outbox.ts";
 import type { JournaledOutcome } from "../src/outbox/outbox-journal.ts";
 import {

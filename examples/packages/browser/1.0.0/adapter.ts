@@ -2,7 +2,7 @@
 
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import type { Locator, Page } from "playwright-core";
 import { type OpenPage, openBlankPage } from "./chromium.ts";
 

@@ -2,7 +2,7 @@
 // throwing fails the attempt. Nothing here leaves the machine: a notification is only pretended.
 
 import { createHash } from "node:crypto";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 
 type Params = HandlerContext["params"];
 

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { lstat, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { failure } from "./failure.ts";
 import { hashFile, readBytes, readPieces, writeWhole } from "./file-content.ts";
 import { listFiles } from "./listing.ts";

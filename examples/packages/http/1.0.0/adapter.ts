@@ -3,7 +3,7 @@
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { failure } from "./failure.ts";
 import { buildRequest, type ReceivedResponse, type RequestParams, type SentRequest, sendRequest, showUrl } from "./request.ts";
 import { checkStatus, isExpectedStatus, readBytes, saveBytes } from "./response.ts";

@@ -1,7 +1,7 @@
 // The secret that was granted to the package, as a header. It goes only to origins that the worker's operator lists: whoever writes a workflow
 // chooses the address, and must not be able to send the secret to a server of their own.
 
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { failure } from "./failure.ts";
 
 const originsVariable = "HTTP_PACKAGE_SECRET_ORIGINS";

@@ -4,7 +4,7 @@ import http from "node:http";
 import https from "node:https";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { chooseLookup } from "./addresses.ts";
 import { readAuthorization } from "./authorization.ts";
 import { failure } from "./failure.ts";

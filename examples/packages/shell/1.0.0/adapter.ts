@@ -1,7 +1,7 @@
 // The nodes of the package: one program, or several connected by pipes. Which ones may be started decides the worker's operator; arguments are
 // a list that no shell reads, so that a value from an edge stays one argument, whatever is in it.
 
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { type Program, runPrograms } from "./program-run.ts";
 
 interface SharedParams {

@@ -2,7 +2,7 @@
 
 import type { ChildProcess } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { buildEnvironment, findProgram } from "./allowed-programs.ts";
 import { failure } from "./failure.ts";
 

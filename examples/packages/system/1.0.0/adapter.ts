@@ -2,7 +2,7 @@
 // Containers are listed in the manifest and carried out by the scheduler; no handler of theirs is here.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 
 type Params = HandlerContext["params"];
 

@@ -1,8 +1,9 @@
 import type { DispatchPayload, FeedbackPayload } from "@astraflow/protocol";
 import { Fault, limits, readJson, readPayload } from "@astraflow/protocol";
+import type { FeedbackInput } from "@astraflow/sdk";
 import { describe, expect, it } from "vitest";
 import { createAttempt } from "./attempt.ts";
-import { FeedbackBuffer, type FeedbackInput, readFeedbackText } from "./feedback.ts";
+import { FeedbackBuffer, readFeedbackText } from "./feedback.ts";
 
 const attempt = createAttempt({ run_id: "r", task_id: "t", node_id: "n" } as DispatchPayload, 4, 0);
 

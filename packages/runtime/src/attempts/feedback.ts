@@ -9,17 +9,9 @@ import {
   limits,
   type OutputChunk,
 } from "@astraflow/protocol";
+import type { FeedbackChunk, FeedbackInput } from "@astraflow/sdk";
 import type { LocalAttempt } from "./attempt.ts";
 import { checkReportText } from "./report-limits.ts";
-
-/** A piece of output; its index is counted here. */
-export type FeedbackChunk = Readonly<Partial<Omit<OutputChunk, "index">>>;
-
-/** What a handler may report; `metadata.results` is merged into the node's results while it runs. */
-export interface FeedbackInput
-  extends Readonly<Pick<FeedbackPayload, "stage" | "progress" | "message" | "metrics" | "metadata">> {
-  readonly chunks?: readonly FeedbackChunk[];
-}
 
 /** Characters of chunk text in one frame: a third of the frame's bytes, since a character may take three. */
 const frameTextCharsMax = Math.floor(limits.feedbackBytesMax / 3);

@@ -10,12 +10,10 @@ import {
   type JsonObject,
   limits,
   type ResultArtifact,
-  type ResultPayload,
   stringifyWithoutBindings,
 } from "@astraflow/protocol";
+import { type ResultStatus, readResultStatus } from "@astraflow/sdk";
 import { checkReportPayload, checkReportText } from "./report-limits.ts";
-
-type ResultStatus = ResultPayload["status"];
 
 export type AttemptOutcome =
   | HandlerOutcome
@@ -49,13 +47,6 @@ export interface EncodedOutcome {
 
 export type ErrorOutcome = Extract<HandlerOutcome, { type: "error" }>;
 
-/** What handlers in the field return as their status; any other word is a failure. */
-const statusWords: readonly (readonly [ResultStatus, readonly string[]])[] = [
-  ["SUCCEEDED", ["success", "succeed", "succeeded", "allowed", "blocked", "ok", "done"]],
-  ["CANCELLED", ["cancel", "cancelled"]],
-  ["SKIPPED", ["skip", "skipped"]],
-];
-
 /** Where a handler ran: how its worker is called in artifacts, and what that keeps under a name. */
 export interface OutcomeContext {
   readonly workerName: string;
@@ -73,7 +64,7 @@ export function readReturnedOutcome(
     return errorOutcome(`the handler returned ${describeValue(returned)}; it must return an object`, "worker.runner");
   }
   const { status, outputs, metadata, artifacts, ...others } = returned;
-  const word = parseStatus(status);
+  const word = readResultStatus(status);
   const result = (isRecord(outputs) ? outputs : others) as JsonObject;
   const listed = readArtifacts(artifacts, context);
   if (listed instanceof Fault) return errorOutcome(listed.message, "worker.runner", listed.code);
@@ -231,13 +222,6 @@ function encodeError(attempt: AttemptIdentity, outcome: ErrorOutcome): string {
     message: outcome.message,
     context: { where: outcome.where, details },
   });
-}
-
-function parseStatus(status: unknown): ResultStatus {
-  if (status === undefined || status === null) return "SUCCEEDED";
-  if (typeof status !== "string") return "FAILED";
-  const word = status.trim().toLowerCase();
-  return statusWords.find(([, words]) => words.includes(word))?.[0] ?? "FAILED";
 }
 
 /** Why a result failed: packages in the field put the reason into `result.error`. */

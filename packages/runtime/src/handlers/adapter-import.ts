@@ -4,7 +4,7 @@ import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { errorMessage, type Fault, fault } from "@astraflow/protocol";
-import type { NodeHandler, PackageSetup } from "./handler.ts";
+import type { NodeHandler, PackageSetup } from "@astraflow/sdk";
 
 const handlersListedMax = 20;
 const scriptFilePattern = /\.[cm]?[jt]s$/;

@@ -3,14 +3,19 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import { type DispatchPayload, isRecord, type JsonObject } from "@astraflow/protocol";
+import type {
+  DispatchedResourceRef,
+  FeedbackInput,
+  FeedbackSender,
+  HandlerContext,
+  HandlerResources,
+  HandlerVendorFrames,
+  KeptResource,
+} from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { FeedbackInput } from "../attempts/feedback.ts";
-import type { KeptResource } from "../resources/resource.ts";
 import { ChildProcesses, type ChildProcessPorts } from "../system/child-processes.ts";
 import { createDirectory } from "../system/create-directory.ts";
-import type { DispatchedResourceRef, FeedbackSender, HandlerContext, HandlerResources } from "./handler.ts";
 import { callNext, type MiddlewareCallPorts } from "./middleware-call.ts";
-import type { HandlerVendorFrames } from "./vendor-frames.ts";
 
 export interface AttemptContextPorts extends MiddlewareCallPorts, ChildProcessPorts {
   /** Milliseconds since 1970. */

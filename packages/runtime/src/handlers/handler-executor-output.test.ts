@@ -4,9 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { DispatchPayload } from "@astraflow/protocol";
+import type { NodeHandler } from "@astraflow/sdk";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { executorHarness } from "../../test/executor-harness.ts";
-import type { NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
   it("[W188] the executor runs a handler the same way whatever its place in a chain; the handler can read the chain fields", () => {

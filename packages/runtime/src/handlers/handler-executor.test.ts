@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { DispatchPayload } from "@astraflow/protocol";
+import type { HandlerContext, NodeHandler } from "@astraflow/sdk";
 import { describe, expect, it, vi } from "vitest";
 import { executorHarness } from "../../test/executor-harness.ts";
-import type { HandlerContext, NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
   it("[W32] the executor gives a handler its context and reports what the handler returned", () => {

@@ -2,8 +2,9 @@
 
 import { rm } from "node:fs/promises";
 import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";
+import type { DispatchedResourceRef, FeedbackInput, KeptResource } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
+import { readFeedbackText } from "../attempts/feedback.ts";
 import {
   type AttemptOutcome,
   errorOutcome,
@@ -12,11 +13,10 @@ import {
   readReturnedOutcome,
   readThrownOutcome,
 } from "../attempts/outcome.ts";
-import type { KeptResource } from "../resources/resource.ts";
 import type { ResourceRegistry } from "../resources/resource-registry.ts";
 import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "./attempt-context.ts";
 import { readPackageStack } from "./error-stack.ts";
-import type { DispatchedResourceRef, HandlerRegistry, RegisteredHandler } from "./handler.ts";
+import type { HandlerRegistry, RegisteredHandler } from "./handler.ts";
 import { callWithOutput, type OutputChannel } from "./handler-output.ts";
 import { createMaskedResources } from "./masked-resources.ts";
 import { createSecretMask, maskFeedback, maskOutcome, maskVendorFrames, type SecretMask } from "./secret-mask.ts";

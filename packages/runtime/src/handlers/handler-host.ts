@@ -1,8 +1,9 @@
 // Everything that handlers need in the thread they run in: executor, kept resources, vendor frames. Who reports what they do is runner/.
 
 import { Fault, fault } from "@astraflow/protocol";
+import type { FeedbackInput } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import { type FeedbackInput, readFeedbackText } from "../attempts/feedback.ts";
+import { readFeedbackText } from "../attempts/feedback.ts";
 import { type AttemptOutcome, type EncodedOutcome, encodeOutcome, type ResultSpill } from "../attempts/outcome.ts";
 import type { ResourcePorts, ResourceReport, ResourceSettings } from "../resources/resource.ts";
 import { ResourceFiles } from "../resources/resource-files.ts";

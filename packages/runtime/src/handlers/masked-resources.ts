@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import path from "node:path";
-import type { HandlerResources } from "./handler.ts";
+import type { HandlerResources } from "@astraflow/sdk";
 import type { SecretMask } from "./secret-mask.ts";
 
 const readBytes = 64 * 1024;

@@ -1,8 +1,9 @@
 // What a middleware's handler sees of its call: the promise, its error, its end with the task and with its time.
 import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
+import { NextError } from "@astraflow/sdk";
 import { describe, expect, it } from "vitest";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
-import { callNext, type MiddlewareCallAnswer, NextError } from "./middleware-call.ts";
+import { callNext, type MiddlewareCallAnswer } from "./middleware-call.ts";
 
 function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "x", package_name: "p", package_version: "1.0.0" };

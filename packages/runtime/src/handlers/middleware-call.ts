@@ -1,6 +1,7 @@
 // A middleware's call of the next of its chain, as its handler sees it. How the call travels is pending-middleware-calls.ts.
 
 import { fault, isRecord, type JsonObject } from "@astraflow/protocol";
+import { NextError } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import { checkReportText } from "../attempts/report-limits.ts";
 
@@ -12,20 +13,6 @@ export interface MiddlewareCallDraft {
 export type MiddlewareCallAnswer =
   | { readonly result: JsonObject }
   | { readonly error: { readonly code: string; readonly message: string }; readonly trace: JsonObject };
-
-/** What `next` throws: the inner call failed, was cancelled or skipped, ran out of time, or could not be made. */
-export class NextError extends Error {
-  override readonly name = "NextError";
-  /** `next_failed`, `next_timeout` and their like, or the code that the inner call failed with. */
-  readonly code: string;
-  readonly trace: JsonObject;
-
-  constructor(code: string, message: string, trace: JsonObject = {}) {
-    super(message);
-    this.code = code;
-    this.trace = trace;
-  }
-}
 
 export interface MiddlewareCallPorts {
   after(ms: number, call: () => void): () => void;

@@ -2,8 +2,9 @@
 
 import { realpath } from "node:fs/promises";
 import { errorMessage, Fault, fault, isSecretType, type JsonObject, type Manifest } from "@astraflow/protocol";
+import type { PackageSetup } from "@astraflow/sdk";
 import { importAdapter } from "./adapter-import.ts";
-import type { PackageSetup, RegisteredHandler } from "./handler.ts";
+import type { RegisteredHandler } from "./handler.ts";
 import type { VendorFrameHub } from "./vendor-frames.ts";
 
 /** How long a `setup` may take before its handlers are offered without it having ended. */

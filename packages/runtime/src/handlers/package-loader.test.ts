@@ -4,9 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Fault, type JsonObject, type Manifest, readWorkflow } from "@astraflow/protocol";
+import type { FeedbackInput, HandlerContext } from "@astraflow/sdk";
 import { afterEach, describe, expect, it } from "vitest";
-import type { FeedbackInput } from "../attempts/feedback.ts";
-import type { HandlerContext } from "./handler.ts";
 import { describePackagesForRegister, type LoadedPackages, loadPackages } from "./package-loader.ts";
 
 const typesIn = (manifestJson: JsonObject) => (manifestJson as unknown as Manifest).nodes.map(({ type }) => type);

@@ -2,11 +2,10 @@
 // not found.
 
 import type { JsonObject } from "@astraflow/protocol";
-import type { FeedbackChunk, FeedbackInput } from "../attempts/feedback.ts";
+import type { FeedbackChunk, FeedbackInput, HandlerVendorFrames } from "@astraflow/sdk";
 import type { HandlerOutcome } from "../attempts/outcome.ts";
 import { createBase64Patterns, MaskedBase64Stream, toByteText } from "./base64-mask.ts";
 import { encodingsOf, MaskedStream, maskPlaceholder, SecretPatterns } from "./secret-patterns.ts";
-import type { HandlerVendorFrames } from "./vendor-frames.ts";
 
 /** Shorter values occur in too many texts by chance. */
 const secretCharsMin = 8;

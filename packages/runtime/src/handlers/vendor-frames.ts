@@ -1,14 +1,8 @@
 // Vendor frames (`ext.vendor.*`) as package code sees them: who listens to which type, and how one is sent.
 
-import { Fault, fault, isRecord, type JsonObject, limits } from "@astraflow/protocol";
+import { Fault, fault, isRecord, limits } from "@astraflow/protocol";
+import type { HandlerVendorFrames, IncomingVendorFrame } from "@astraflow/sdk";
 import { checkReportText } from "../attempts/report-limits.ts";
-
-export interface IncomingVendorFrame {
-  readonly type: string;
-  readonly id: string;
-  readonly corr: string | undefined;
-  readonly payload: JsonObject;
-}
 
 export interface OutgoingVendorFrame {
   /** Begins with `ext.vendor.` */
@@ -18,19 +12,6 @@ export interface OutgoingVendorFrame {
   readonly corr?: string | undefined;
   /** Text of a JSON object. */
   readonly payload: string;
-}
-
-export interface HandlerVendorFrames {
-  /**
-   * Hands a frame to the session; it is delivered at least once, over new connections if it must. False: too much waits already, or
-   * the worker is not connected to anything yet; try again later. Rejects where the type or the payload can never be sent.
-   */
-  send(type: string, payload: JsonObject, options?: { readonly corr?: string }): Promise<boolean>;
-  /**
-   * Calls the listener with frames of exactly this type until the returned function is called. A type without listeners is refused to
-   * its sender. A frame may come twice across a new session; its id is the same.
-   */
-  on(type: string, listener: (frame: IncomingVendorFrame) => void): () => void;
 }
 
 export interface VendorFramePorts {

@@ -1,11 +1,11 @@
 // The attempts that run in one process of a host: what its frames mean for the context of each.
 
 import { errorMessage, Fault, fault, isFaultCode, type JsonObject } from "@astraflow/protocol";
+import { type HandlerVendorFrames, NextError } from "@astraflow/sdk";
 import type { AttemptContext } from "../handlers/attempt-context.ts";
 import { HostedError } from "../handlers/error-stack.ts";
-import { NextError } from "../handlers/middleware-call.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
-import type { HandlerVendorFrames, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { FromHost, HostedAttempt, HostedPackage, RequestError, ToHost } from "./host-frames.ts";
 import { HostResources, toHostedResource } from "./host-resources.ts";
 

@@ -2,11 +2,9 @@
 
 import type { JsonObject } from "@astraflow/protocol";
 import { isRecord } from "@astraflow/protocol";
-import type { FeedbackInput } from "../attempts/feedback.ts";
-import type { DispatchedResourceRef } from "../handlers/handler.ts";
+import type { DispatchedResourceRef, FeedbackInput, IncomingVendorFrame, KeptResource } from "@astraflow/sdk";
 import type { AdapterNode } from "../handlers/node-handlers.ts";
-import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
-import type { KeptResource } from "../resources/resource.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 
 /** Raised when a frame changes in a way that an older host does not understand. */
 export const hostProtocolVersion = 1;

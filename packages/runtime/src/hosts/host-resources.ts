@@ -1,8 +1,7 @@
 // What adapters in a host keep under a name: the worker's registry knows it, its value stays in the process that registered it.
 
 import { fault, isRecord, type JsonObject } from "@astraflow/protocol";
-import type { HandlerResources } from "../handlers/handler.ts";
-import type { KeptResource, ResourceDraft } from "../resources/resource.ts";
+import type { HandlerResources, KeptResource, ResourceDraft } from "@astraflow/sdk";
 import type { HostedResource, ToHost } from "./host-frames.ts";
 
 export function toHostedResource({ value: _, ...rest }: KeptResource): HostedResource {

@@ -13,6 +13,7 @@ import {
   type Manifest,
   readManifest,
 } from "@astraflow/protocol";
+import type { HandlerVendorFrames } from "@astraflow/sdk";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import { readReturnedOutcome } from "../attempts/outcome.ts";
 import { AttemptContext, type AttemptContextPorts } from "../handlers/attempt-context.ts";
@@ -22,7 +23,7 @@ import { callWithOutput } from "../handlers/handler-output.ts";
 import type { MiddlewareCallAnswer } from "../handlers/middleware-call.ts";
 import { loadNodeHandlers } from "../handlers/node-handlers.ts";
 import { manifestName, readManifestFile } from "../handlers/package-files.ts";
-import { type HandlerVendorFrames, VendorFrameHub } from "../handlers/vendor-frames.ts";
+import { VendorFrameHub } from "../handlers/vendor-frames.ts";
 import type { FromHost, HostedAttempt, HostRequest, RequestError, ToHost } from "./host-frames.ts";
 import { hostProtocolVersion } from "./host-frames.ts";
 import { HostOutbox } from "./host-outbox.ts";

@@ -1,8 +1,8 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
+import { realEnvironment } from "../../test/sample-worker.ts";
 import { createAttempt } from "../attempts/attempt.ts";
 import { AttemptContext, type AttemptContextPorts, type AttemptContextSettings } from "../handlers/attempt-context.ts";
-import { realEnvironment } from "../../test/sample-worker.ts";
 import { restartPolicy } from "../system/crash-history.ts";
 import { encodeFrames, FrameDecoder } from "./frame-stream.ts";
 import { hostLimits, readHostFrame, type ToHost } from "./host-frames.ts";

@@ -1,8 +1,9 @@
 // One package version and the process that runs its adapters: started when needed, replaced when it crashes or does not obey.
 
 import { fault } from "@astraflow/protocol";
+import type { IncomingVendorFrame } from "@astraflow/sdk";
 import type { AttemptContext } from "../handlers/attempt-context.ts";
-import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import { killProcessGroup } from "../system/child-processes.ts";
 import { CrashHistory } from "../system/crash-history.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
@@ -10,10 +11,10 @@ import { HostCalls } from "./host-calls.ts";
 import {
   type FromHost,
   type HostedPackage,
-  hostLimits,
-  hostProtocolVersion,
   type HostProblem,
   type HostSettings,
+  hostLimits,
+  hostProtocolVersion,
 } from "./host-frames.ts";
 import type { HostHandle, HostListener } from "./spawn-host.ts";
 

@@ -2,9 +2,7 @@
 
 import { readSync, writeSync } from "node:fs";
 import { type FaultCode, fault, type ResultArtifact } from "@astraflow/protocol";
-import type { HandlerResources } from "../handlers/handler.ts";
-import type { StoredFile } from "../resources/file-transfer.ts";
-import type { KeptResource, ResourceDraft } from "../resources/resource.ts";
+import type { HandlerResources, KeptResource, ResourceDraft, StoredFile } from "@astraflow/sdk";
 import { encodeFrames, FrameDecoder } from "./frame-stream.ts";
 import type { HostedResource, RequestError } from "./host-frames.ts";
 

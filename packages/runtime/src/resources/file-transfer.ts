@@ -6,16 +6,7 @@ import { open, rm, stat } from "node:fs/promises";
 import http from "node:http";
 import https from "node:https";
 import { errorMessage, Fault, fault, isFaultCode, isRecord } from "@astraflow/protocol";
-
-/** A file as the scheduler keeps it: whoever may read in the tenant finds it at `downloadUrl`. */
-export interface StoredFile {
-  readonly resourceId: string;
-  readonly downloadUrl: string;
-  readonly filename: string;
-  readonly sizeBytes: number;
-  readonly sha256: string;
-  readonly mimeType?: string;
-}
+import type { StoredFile } from "@astraflow/sdk";
 
 /** Plain data: it may come from another thread. `path` is what is sent, or where the bytes go, which must not exist. */
 export type FileTransfer =

@@ -4,8 +4,8 @@ import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { Fault, isRecord, limits, readJson } from "@astraflow/protocol";
+import type { ResourceDraft } from "@astraflow/sdk";
 import { createDirectory } from "../system/create-directory.ts";
-import type { ResourceDraft } from "./resource.ts";
 
 export interface StoredResourceFile extends Pick<ResourceDraft, "id" | "type" | "scope" | "metadata"> {
   readonly createdAt: number;

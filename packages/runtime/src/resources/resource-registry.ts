@@ -4,10 +4,9 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { type Fault, fault, type JsonObject, limits, type ResultArtifact } from "@astraflow/protocol";
-import { type FileTransfer, noFileTransferFault, type StoredFile } from "./file-transfer.ts";
+import type { KeptResource, ResourceDraft, StoredFile } from "@astraflow/sdk";
+import { type FileTransfer, noFileTransferFault } from "./file-transfer.ts";
 import {
-  type KeptResource,
-  type ResourceDraft,
   type ResourceEntry,
   type ResourcePorts,
   type ResourceRemovedReason,

@@ -1,7 +1,8 @@
 // A resource that a worker keeps under a name: as handlers register it, as they see it, and the limits of all of them.
 
 import type { HeartbeatPayload, JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
-import type { FileTransfer, StoredFile } from "./file-transfer.ts";
+import type { KeptResource, ResourceDraft, StoredFile } from "@astraflow/sdk";
+import type { FileTransfer } from "./file-transfer.ts";
 
 export const resourceDefaults = {
   diskBytesMax: 10 * 1024 ** 3,
@@ -33,37 +34,6 @@ export interface ResourcePorts {
 }
 
 export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
-
-export interface ResourceDraft {
-  readonly id: string;
-  readonly type: string;
-  /** What belongs together and may be let go together: a session, a run. */
-  readonly scope?: string;
-  readonly path?: string;
-  /** Anything of this process: a browser, a model. Handed back to whoever leases it. */
-  readonly value?: unknown;
-  readonly metadata?: JsonObject;
-  readonly sizeBytes?: number;
-  /** Milliseconds since 1970; absent: after the usual time. */
-  readonly expiresAt?: number;
-  /** Called once when it goes: expired, evicted, dropped or replaced. */
-  readonly onDrop?: (reason: string) => void;
-}
-
-export interface KeptResource {
-  readonly id: string;
-  readonly type: string;
-  readonly scope: string | undefined;
-  readonly path: string | undefined;
-  readonly value: unknown;
-  readonly metadata: JsonObject;
-  readonly sizeBytes: number;
-  readonly createdAt: number;
-  readonly expiresAt: number;
-  readonly inUse: number;
-  /** dropped: gone for everybody but those who still hold it. */
-  readonly state: "idle" | "leased" | "dropped";
-}
 
 export interface ResourceEntry extends Omit<ResourceDraft, "metadata"> {
   metadata: JsonObject;

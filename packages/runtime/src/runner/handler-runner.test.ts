@@ -1,7 +1,8 @@
 import type { DispatchPayload } from "@astraflow/protocol";
+import type { NodeHandler } from "@astraflow/sdk";
 import { expect, it } from "vitest";
 import { createAttempt } from "../attempts/attempt.ts";
-import { HandlerRegistry, type NodeHandler } from "../handlers/handler.ts";
+import { HandlerRegistry } from "../handlers/handler.ts";
 import { VendorFrameHub } from "../handlers/vendor-frames.ts";
 import { resourceDefaults } from "../resources/resource.ts";
 import { createInProcessRunner } from "./handler-runner.ts";

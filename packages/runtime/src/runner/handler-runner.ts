@@ -1,13 +1,13 @@
 // Runs the handlers of a worker: in the same thread (here) or in one of its own (thread-runner.ts).
 
 import { getHeapStatistics } from "node:v8";
+import type { FeedbackInput, IncomingVendorFrame } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { HandlerExecutorPorts } from "../handlers/handler-executor.ts";
 import { HandlerHost, type HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackages, LoadedPackagesSummary } from "../handlers/package-loader.ts";
-import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { ResourcePorts, ResourceRemovedReason, ResourceReport } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";
 import type { ProcessWatchdog } from "../system/process-watchdog.ts";

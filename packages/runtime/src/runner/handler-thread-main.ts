@@ -2,6 +2,7 @@
 
 import { type MessagePort, workerData } from "node:worker_threads";
 import { errorMessage, fault } from "@astraflow/protocol";
+import type { StoredFile } from "@astraflow/sdk";
 import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import { HandlerHost } from "../handlers/handler-host.ts";
@@ -10,7 +11,7 @@ import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/midd
 import { type LoadedPackages, loadPackages } from "../handlers/package-loader.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import { HostSet } from "../hosts/host-set.ts";
-import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
+import type { FileTransfer } from "../resources/file-transfer.ts";
 import { MessageBatcher } from "../system/message-batcher.ts";
 import { attemptKeyText, type FromHandlerThread, type HandlerThreadSettings, type ToHandlerThread } from "./thread-messages.ts";
 

@@ -1,13 +1,14 @@
 // The messages between the link's thread and the handler thread: plain data, many in one post, an attempt named by task and fence.
 
 import type { DispatchPayload, FaultCode } from "@astraflow/protocol";
+import type { IncomingVendorFrame, StoredFile } from "@astraflow/sdk";
 import type { EncodedOutcome } from "../attempts/outcome.ts";
 import type { HandlerHostSettings } from "../handlers/handler-host.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
-import type { IncomingVendorFrame, OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
+import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { HostingSettings } from "../hosts/host-set.ts";
-import type { FileTransfer, StoredFile } from "../resources/file-transfer.ts";
+import type { FileTransfer } from "../resources/file-transfer.ts";
 import type { ResourceRemovedReason, ResourceReport } from "../resources/resource.ts";
 
 export interface AttemptKey {

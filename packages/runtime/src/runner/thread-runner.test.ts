@@ -4,9 +4,9 @@ import { createAttempt, type LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
+import { restartPolicy } from "../system/crash-history.ts";
 import type { HandlerThreadListener } from "./spawn-handler-thread.ts";
 import type { FromHandlerThread, ToHandlerThread } from "./thread-messages.ts";
-import { restartPolicy } from "../system/crash-history.ts";
 import { ThreadRunner, threadEndPolicy } from "./thread-runner.ts";
 
 const shelf: LoadedPackagesSummary = { packages: [], problems: [] };

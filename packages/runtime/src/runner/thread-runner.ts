@@ -1,12 +1,11 @@
 // Runs handlers in a thread of their own, restarts it when it crashes, and fails the attempts that were lost with it.
 
 import { errorMessage, Fault } from "@astraflow/protocol";
+import type { FeedbackInput, IncomingVendorFrame } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { FeedbackInput } from "../attempts/feedback.ts";
 import { errorOutcome } from "../attempts/outcome.ts";
 import type { LoadedPackagesSummary } from "../handlers/package-loader.ts";
 import { createSecretMask } from "../handlers/secret-mask.ts";
-import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import { noFileTransferFault } from "../resources/file-transfer.ts";
 import type { ResourcePorts, ResourceReport } from "../resources/resource.ts";
 import { killProcessGroup } from "../system/child-processes.ts";

@@ -14,10 +14,11 @@ import type {
   PkgUninstallPayload,
   ResetPayload,
 } from "@astraflow/protocol";
+import type { FeedbackInput } from "@astraflow/sdk";
 import type { SentFrame } from "@astraflow/session";
 import { type DispatchFrame, type LocalAttempt, restoreAttempt } from "../attempts/attempt.ts";
 import { AttemptTable } from "../attempts/attempt-table.ts";
-import { FeedbackBuffer, type FeedbackInput } from "../attempts/feedback.ts";
+import { FeedbackBuffer } from "../attempts/feedback.ts";
 import { type AttemptIdentity, type AttemptOutcome, encodeOutcome, errorOutcome } from "../attempts/outcome.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";
 import { Outbox, type OutboxMessage, type OutboxStream } from "../outbox/outbox.ts";

@@ -1,10 +1,10 @@
 // The link's ports, settings and log events, and what it knows about its worker. The link itself is scheduler-link.ts.
 
 import type { RegisterPayload } from "@astraflow/protocol";
+import type { IncomingVendorFrame } from "@astraflow/sdk";
 import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt } from "../attempts/attempt.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
-import type { IncomingVendorFrame } from "../handlers/vendor-frames.ts";
 import type { TakenPackageCommand } from "../packages/install-journal.ts";
 import type { ResourceReport } from "../resources/resource.ts";
 import type { WorkerEnvironment } from "../system/environment.ts";

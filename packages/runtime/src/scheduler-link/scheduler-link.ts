@@ -12,8 +12,8 @@ import {
   readFrame,
   readJson,
 } from "@astraflow/protocol";
+import type { FeedbackInput } from "@astraflow/sdk";
 import type { LocalAttempt } from "../attempts/attempt.ts";
-import type { FeedbackInput } from "../attempts/feedback.ts";
 import type { AttemptOutcome } from "../attempts/outcome.ts";
 import type { MiddlewareCallAnswer, MiddlewareCallDraft } from "../handlers/middleware-call.ts";
 import type { OutgoingVendorFrame } from "../handlers/vendor-frames.ts";

@@ -1,6 +1,7 @@
 // The handlers of the simulated package: each follows its node's script, by the clock of its process, and records what it does.
 
-import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
+import { HandlerRegistry, type LoadedPackages } from "@astraflow/runtime";
+import { type HandlerContext, NextError, type NodeHandler } from "@astraflow/sdk";
 import type { ObservationTrace } from "../kernel/observation-trace.ts";
 import type { ProcessEventLoop } from "../kernel/process-event-loop.ts";
 import type { HandlerObservation, SimulatedWorkerIdentity } from "../observation/observation.ts";
