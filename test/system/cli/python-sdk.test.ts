@@ -17,6 +17,13 @@ describe("the SDK and the host for Python", () => {
     expect(status).toBe(0);
   });
 
+  it("[W1305] the generated types of the Python SDK are those of what it sends, and Python 3.10 can import them", () => {
+    const { status, stderr } = runPython("-m", "unittest", "-v", "tests.test_types");
+
+    expect(stderr).toMatch(/Ran 2 tests in [\s\S]*\nOK\n$/);
+    expect(status).toBe(0);
+  });
+
   it("[W786] the Python SDK and host need only the standard library", () => {
     // -S and -I: no site-packages, no paths but this one.
     const code = `import sys; sys.path.insert(0, ${JSON.stringify(folder)})
