@@ -67,6 +67,59 @@ describe("versions", () => {
   });
 });
 
+describe("versions in the log", () => {
+  const attemptFacts = ["task.granted", "task.requeued", "task.retrying", "task.failed", "task.succeeded"];
+
+  async function versionsInLog(harness: EngineHarness, run: string) {
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 1_000, subject: `run/${run}` });
+    return items.filter(({ type }) => attemptFacts.includes(type)).map(({ type, data }) => [type, data["version"]]);
+  }
+
+  it("[P1150] the facts of an attempt that was granted with another version than the plan's name that version", async () => {
+    const harness = await new EngineHarness().start();
+    const lost = await harness.joinWorker("lost", { packages: [testPackage("2.0.0")] });
+    const policy = { minVersion: "1.0.0", retry: { maxAttempts: 2, backoffMs: 0 } };
+    const run = await startAndSettle(harness, buildChain(1, { policy }));
+    await lost.ack();
+    for (let second = 0; second <= harness.settings.leaseMs / 1_000 + 1; second++) await harness.advance(1_000);
+    const worker = await harness.joinWorker("w", { packages: [testPackage("3.0.0")] });
+    await harness.settle();
+    await worker.error("E.RUNNER.FAILURE");
+    await harness.settle();
+    await worker.error("E.RUNNER.FAILURE");
+
+    expect(await versionsInLog(harness, run)).toEqual([
+      ["task.granted", "2.0.0"],
+      ["task.requeued", "2.0.0"],
+      ["task.granted", "3.0.0"],
+      ["task.retrying", "3.0.0"],
+      ["task.granted", "3.0.0"],
+      ["task.failed", "3.0.0"],
+    ]);
+  });
+
+  it("[P1150] the facts of an attempt with the plan's own version name none, also where an earlier attempt had another one", async () => {
+    const harness = await new EngineHarness().start();
+    const other = await harness.joinWorker("other", { packages: [testPackage("2.0.0")] });
+    const run = await startAndSettle(
+      harness,
+      buildChain(1, { policy: { minVersion: "1.0.0", retry: { maxAttempts: 2, backoffMs: 1_000 } } }),
+    );
+    await other.error("E.RUNNER.FAILURE");
+    await other.disconnect();
+    const authored = await harness.joinWorker("authored");
+    await harness.advance(2_000);
+    await authored.succeed({});
+
+    expect(await versionsInLog(harness, run)).toEqual([
+      ["task.granted", "2.0.0"],
+      ["task.retrying", "2.0.0"],
+      ["task.granted", undefined],
+      ["task.succeeded", undefined],
+    ]);
+  });
+});
+
 describe("bindings", () => {
   it("[P12] a run's later tasks of a package go back to the worker that ran the last one, while it has a free slot", async () => {
     const harness = await new EngineHarness().start();

@@ -26,7 +26,7 @@ import { failTask } from "../progress/end-attempt.ts";
 import { boundWorker } from "../queueing/affinity.ts";
 import { isRunLive } from "../rows/run.ts";
 import { applyTaskTransition } from "../rows/task.ts";
-import { readTaskState } from "../rows/task-state.ts";
+import { attemptVersion, readTaskState } from "../rows/task-state.ts";
 import type { DecisionContext } from "../unit-of-work/decision-context.ts";
 import { type IsolateFailure, RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -230,7 +230,7 @@ function tryGrant(work: UnitOfWork, task: ReadyTask): boolean {
   }
   const { id, fence, attempt } = leased;
   const again = task.state !== null && readTaskState(task).isRedelivered === true ? { isRedelivery: true } : {};
-  work.recordRunFact(run, "task.granted", { task: id, worker, fence, attempt, ...again });
+  work.recordRunFact(run, "task.granted", { task: id, worker, fence, attempt, ...again, ...attemptVersion(leased) });
   const granted = { task: id, run: run.id, fence, nodeType: node.type, grantedAt: work.now, ...unackedAttempt };
   work.changeFleet({ type: "grant", worker, attempt: granted });
   sendDispatch(work, connected, run, node, leased);

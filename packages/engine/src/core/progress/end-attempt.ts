@@ -12,7 +12,7 @@ import { errorText } from "../nodes/end-run.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
 import { recordSuccess } from "../queueing/affinity.ts";
 import { queueDeadline, releaseKey, requeueTask } from "../queueing/task-queue.ts";
-import { readTaskState, withTaskState } from "../rows/task-state.ts";
+import { attemptVersion, readTaskState, withTaskState } from "../rows/task-state.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { withFormerHolder } from "./former-holders.ts";
@@ -59,7 +59,8 @@ export function failAttempt(progress: RunProgress, task: LeasedTask, error: Faul
   }
   const delay = retryDelay(policy, task.failures, work.random());
   const nextFence = retryTask(progress, node, prepareNextAttempt(progress, task), delay);
-  progress.record("task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
+  const { id, fence } = task;
+  progress.record("task.retrying", { task: id, fence, nextFence, delayMs: delay, error, ...attemptVersion(task) });
 }
 
 /** Returns the new fence of the task. */
@@ -139,7 +140,15 @@ export function takeBackAttempt(
   const wasRun = hasRun(work, task, handler);
   const back = requeueTask(work, node, wasRun ? next : withoutAttempt(next));
   const again = wasRun ? {} : { attempt: back.attempt };
-  progress.record("task.requeued", { task: id, fence: back.fence, from: task.worker, code, reason, ...again });
+  progress.record("task.requeued", {
+    task: id,
+    fence: back.fence,
+    from: task.worker,
+    code,
+    reason,
+    ...again,
+    ...attemptVersion(task),
+  });
   work.recordMetric("cmd_retry_total", { reason: code });
 }
 

@@ -151,6 +151,12 @@ const stateColumn = parsedColumn((task: TaskRow) => task.state, emptyState);
 /** Hot: most tasks have no state. */
 export const readTaskState = (task: TaskRow): TaskState => (task.state === null ? emptyState : stateColumn.read(task));
 
+/** For the facts of an attempt: the version of the package it was granted with, where that is not the one of the plan. */
+export function attemptVersion(task: TaskRow): { readonly version?: string } {
+  const { version } = readTaskState(task);
+  return version === undefined ? {} : { version };
+}
+
 /** The row with these parts of its state changed; `undefined` removes a part. */
 export function withTaskState<R extends TaskRow>(
   task: R,

@@ -24,6 +24,7 @@ import {
 import type { FleetChange } from "../fleet/fleet.ts";
 import { requirementsOf, requirementsText } from "../fleet/route.ts";
 import { nodeAt, taskPathOf } from "../rows/task-path.ts";
+import { attemptVersion } from "../rows/task-state.ts";
 import { buildChangeSets, TurnRecords } from "./change-sets.ts";
 import type { DecisionContext } from "./decision-context.ts";
 import { type CompiledPlan, type ManifestSchemas, TurnPlans } from "./definition-caches.ts";
@@ -171,8 +172,10 @@ export class UnitOfWork extends RowSet {
   }
 
   /** A fact about an attempt of a task, or about its end. */
-  recordTaskFact(run: RunRow, type: string, { id: task, fence, worker }: TaskRow, more: Fact["data"] = {}): void {
-    this.recordRunFact(run, type, { task, fence, worker, ...more });
+  recordTaskFact(run: RunRow, type: string, task: TaskRow, more: Fact["data"] = {}): void {
+    const { id, fence, worker } = task;
+    const about = { task: id, fence, worker, ...more };
+    this.recordRunFact(run, type, task.state === null || worker === null ? about : { ...about, ...attemptVersion(task) });
   }
 
   /** A fact about anything but a run. */
