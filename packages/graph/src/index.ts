@@ -38,6 +38,7 @@ export type {
   Plan,
   PlanNode,
 } from "./plan/plan-types.ts";
+export { declaredUnrepeatable } from "./plan/workflow-index.ts";
 export type { SchemaProblem } from "./schema/keywords.ts";
 export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./values/binding-path.ts";
 export { canonicalJson } from "./values/canonical-json.ts";

@@ -535,6 +535,8 @@ class WorkflowNodesPackage(TypedDict):
     version: str
     # Set when the workflow runs: digest of the manifest that the node's schemas are from.
     manifest: NotRequired[str]
+    # Set when the workflow runs: what the manifest declares for the adapter, unless that is per_request. An attempt that may have begun is then not repeated without a retry policy.
+    idempotency: NotRequired[str]
 
 
 class WorkflowNodesStateError(TypedDict):
@@ -694,6 +696,8 @@ class WorkflowNodesMiddlewaresPackage(TypedDict):
     version: str
     # Set when the workflow runs: digest of the manifest that the node's schemas are from.
     manifest: NotRequired[str]
+    # Set when the workflow runs: what the manifest declares for the adapter, unless that is per_request. An attempt that may have begun is then not repeated without a retry policy.
+    idempotency: NotRequired[str]
 
 
 class WorkflowNodesMiddlewaresStateError(TypedDict):

@@ -12,7 +12,7 @@ const schemas = {
 };
 
 const storedManifest = (digest: keyof typeof schemas): PackageDocument =>
-  ({ digest, manifest: { nodes: [{ type: "test.step", schema: schemas[digest] }] } }) as unknown as PackageDocument;
+  ({ digest, manifest: { adapters: [], nodes: [{ type: "test.step", schema: schemas[digest] }] } }) as unknown as PackageDocument;
 
 /** Workflows of one node that was completed from the first manifest, with both stored. */
 async function openFixture(schemaMode: "warn" | "enforce" = "warn") {

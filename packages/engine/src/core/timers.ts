@@ -1,8 +1,21 @@
 // Timers: unacked grants, acks to store, attempts to recheck, silent sessions, deadlines of runs, tasks, leases and keys.
 // Each is decided after its own savepoint, so that one that throws does not hold up the others.
 
+import type { PlanNode } from "@astraflow/graph";
 import { workerTimings } from "../interface/settings.ts";
-import { type InPhase, keyOf, type Row, type RowKey, runKey, runOf, type TaskRow, taskKey, workerKey } from "../storage/rows.ts";
+import {
+  type InPhase,
+  keyOf,
+  type LeasedTask,
+  type Row,
+  type RowKey,
+  type RunRow,
+  runKey,
+  runOf,
+  type TaskRow,
+  taskKey,
+  workerKey,
+} from "../storage/rows.ts";
 import { sendDispatch } from "./delivery/dispatch.ts";
 import { findHeldTask } from "./delivery/find-worker.ts";
 import { releaseAttempt } from "./delivery/held-attempts.ts";
@@ -20,6 +33,7 @@ import { failAttempt, failTask, takeBackAttempt } from "./progress/end-attempt.t
 import { resumeHost, resumeRun, runFollowUps } from "./progress/follow-up.ts";
 import { withFormerHolder } from "./progress/former-holders.ts";
 import { expireCalls } from "./progress/middleware-chain.ts";
+import { findRepeatObstacle } from "./progress/unrepeatable.ts";
 import { admitKeyWaiters, enqueueTask } from "./queueing/task-queue.ts";
 import { attemptPhase } from "./rows/task.ts";
 import { livenessAfter } from "./rows/worker.ts";
@@ -95,6 +109,10 @@ function dueRechecks({ fleet, settings }: FleetState, now: number): AttemptTimer
   return due.slice(0, settings.dueMax);
 }
 
+/** A process that has lost the task would run it again: where that may do harm, its outcome is waited for until the attempt's deadline. */
+const mayBeSentAgain = (work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): boolean =>
+  node.policy.retry !== undefined || findRepeatObstacle(work, run, node, task) === null;
+
 /**
  * Attempts that a worker kept over a join without being able to report them: the dispatch of each that has not ended is sent again. A worker
  * that still runs it reports so, one that has lost it runs it now; otherwise a result that was lost with the old connection would leave its
@@ -112,8 +130,9 @@ export function recheckAttempts(work: UnitOfWork, isolate: IsolateFailure): void
       if (found === null) return void releaseStaleAttempt(work, connected, timer, "may-run");
       const { task, run } = found;
       // A run that is ending is swept soon, and the sweep stops the attempt.
-      const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
-      if (isWanted) sendDispatch(work, connected, run, work.nodeOf(run, task), task);
+      const node = work.nodeOf(run, task);
+      const isWanted = run.phase !== "ending" && task.epoch === connected.epoch && mayBeSentAgain(work, run, node, task);
+      if (isWanted) sendDispatch(work, connected, run, node, task);
       work.changeFleet({ type: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
       if (isWanted) work.recordMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });

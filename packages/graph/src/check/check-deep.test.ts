@@ -348,6 +348,26 @@ describe("checkWorkflow with a catalogue", () => {
     expect(resolved.nodes[2]).toEqual(testNode(2, of("later", "1.0.0")));
     expect(compilePlan(resolved).nodes[0]?.params).toEqual({ a: 1 });
   });
+
+  it("[G1155] resolveFromCatalogue writes down what the manifest declares about an adapter's idempotency, unless it is per_request, and the plan has it", () => {
+    const declaring = (idempotency: string | undefined): PackageCatalogue => ({
+      ...catalogue,
+      node: (name, version, type) => {
+        const found = catalogue.node(name, version, type);
+        return found === null ? null : { ...found, idempotency };
+      },
+    });
+    const authored = testNode(0, of("demo", "1.10.0"));
+    const claimed = { ...authored, package: { ...authored.package, idempotency: "at_most_once" } };
+    const planned = (node: typeof authored, idempotency: string | undefined) =>
+      compilePlan(resolveFromCatalogue(testWorkflow([node]), declaring(idempotency))).nodes[0]?.idempotency;
+
+    expect(planned(authored, "at_most_once")).toBe("at_most_once");
+    for (const repeatable of ["per_request", undefined])
+      for (const node of [authored, claimed]) expect(planned(node, repeatable)).toBeUndefined();
+    const unknown = { ...claimed, package: { name: "later", version: "1.0.0", idempotency: "at_most_once" } };
+    expect(planned(unknown, undefined)).toBe("at_most_once");
+  });
 });
 
 describe("check and plan together", () => {

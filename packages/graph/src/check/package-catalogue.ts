@@ -3,6 +3,7 @@
 import { closestMatch, type NodeUi, omitUndefined, type SchemaMode, type Workflow, type WorkflowNode } from "@astraflow/protocol";
 import { type AuthoredNode, isContainer } from "../plan/container-settings.ts";
 import {
+  declaredUnrepeatable,
   describeNode,
   type IndexedGraph,
   indexWorkflow,
@@ -22,6 +23,8 @@ export interface NodeTypeDescription {
   readonly schemaMode?: SchemaMode | undefined;
   /** Digest of the manifest that describes it. */
   readonly manifest?: string | undefined;
+  /** What the manifest declares for the adapter of the node type. */
+  readonly idempotency?: string | undefined;
 }
 
 export interface PackageCatalogue {
@@ -218,17 +221,19 @@ function fillNode<N extends AuthoredNode>(node: N, catalogue: PackageCatalogue, 
   const { name, version } = node.package;
   const used = usableVersion(version, node.policy?.minVersion ?? null, catalogue.versions(name));
   const found = used === null ? null : catalogue.node(name, used, node.type);
-  // Only the catalogue says which manifest it is.
-  const { manifest: _, ...named } = node.package;
-  if (found === null) return node.package.manifest === undefined ? node : { ...node, package: named };
+  // Only the catalogue says which manifest it is; where it knows none, what was declared once still holds.
+  const { manifest: _, ...authored } = node.package;
+  if (found === null) return node.package.manifest === undefined ? node : { ...node, package: authored };
   const manifest = hasSchemasOf(node, found) ? found.manifest : undefined;
+  const { idempotency: __, ...named } = authored;
+  const declared = { manifest, idempotency: declaredUnrepeatable(found.idempotency) };
   const schema = { ...definedFields(found.schema), ...definedFields(node.schema ?? {}) };
   const ui = { ...definedFields(found.ports ?? {}), ...definedFields(node.ui ?? {}) };
   const schemaMode = (node.policy?.schemaMode ?? authoredMode) === undefined ? found.schemaMode : undefined;
   const isRoleMissing = node.role === undefined && found.role !== undefined && found.role !== "node";
   return {
     ...node,
-    ...((manifest ?? node.package.manifest) !== undefined && { package: { ...named, ...omitUndefined({ manifest }) } }),
+    package: { ...named, ...omitUndefined(declared) },
     ...(Object.keys(schema).length > 0 && { schema }),
     ...(Object.keys(ui).length > 0 && { ui }),
     ...(isRoleMissing && { role: found.role }),

@@ -16,6 +16,7 @@ import {
 import { withDefaults } from "./node-schemas.ts";
 import type { ContainerPlan, EdgeInput, IterationInput, IterationOutput, OutcomeOf, Plan, PlanNode } from "./plan-types.ts";
 import {
+  declaredUnrepeatable,
   type IndexedGraph,
   indexWorkflow,
   minVersionFor,
@@ -84,7 +85,11 @@ class PlanCompiler {
         ...(node.results !== undefined && Object.keys(node.results).length > 0 && { results: node.results }),
         policy: node.policy ?? {},
         schema,
-        ...omitUndefined({ manifest: node.package.manifest, schemaMode: schemaModeOf(this.#workflowIndex, graph, node) }),
+        ...omitUndefined({
+          manifest: node.package.manifest,
+          idempotency: declaredUnrepeatable(node.package.idempotency),
+          schemaMode: schemaModeOf(this.#workflowIndex, graph, node),
+        }),
         before: sortedOrdinals(before[ordinal]),
         after: sortedOrdinals(after[ordinal]),
         inputs: inputs[ordinal] ?? [],

@@ -30,6 +30,8 @@ export interface PlanNode {
   readonly schema: { readonly parameters: unknown; readonly results: unknown };
   /** Digest of the manifest that the schemas are from; absent: its author wrote them, or there are none. */
   readonly manifest?: string;
+  /** What its adapter declares, where that is not `per_request`; absent: an attempt that may have begun may be repeated. */
+  readonly idempotency?: string;
   /** What becomes of a value that does not match; absent: what is set for the tenant. */
   readonly schemaMode?: SchemaMode;
   /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */

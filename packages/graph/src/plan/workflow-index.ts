@@ -187,3 +187,7 @@ function findContainerByAlias(workflowIndex: WorkflowIndex, graph: IndexedGraph,
     ? `${where} has no container called "${alias}"`
     : `"${alias}" means ${found.length} containers of ${where}; use the id of one`;
 }
+
+/** What an adapter declares about its idempotency, where that is not that its calls may be repeated under one key. */
+export const declaredUnrepeatable = (idempotency: string | undefined): string | undefined =>
+  idempotency === "per_request" ? undefined : idempotency;

@@ -87,6 +87,11 @@ const nodeFields = {
     name: t.id(),
     version: t.id(),
     manifest: t.optional(t.id("Set when the workflow runs: digest of the manifest that the node's schemas are from.")),
+    idempotency: t.optional(
+      t.name(
+        "Set when the workflow runs: what the manifest declares for the adapter, unless that is per_request. An attempt that may have begun is then not repeated without a retry policy.",
+      ),
+    ),
   }),
   label: t.name(),
   status: t.optional(t.oneOf(nodeStatuses)),

@@ -279,9 +279,11 @@ export class AttemptManager {
   /** Stops all unfinished attempts and gives them back to the scheduler. */
   returnUnfinished(reason: string): void {
     for (const attempt of this.#attempts.unfinishedAttempts()) {
+      // The scheduler repeats a task that had begun only where that does no harm.
+      const where = attempt.phase === "running" ? "worker.runner" : "worker.link";
       this.#markFinished(attempt);
       // Not kept on disk: nothing was achieved, and what is given back must leave before the worker does.
-      this.#queueOutcome(attempt, errorOutcome(reason, "worker.link", "E.RUNNER.CANCELLED"), attempt);
+      this.#queueOutcome(attempt, errorOutcome(reason, where, "E.RUNNER.CANCELLED"), attempt);
       this.#stopHandler(attempt, reason);
     }
   }

@@ -34,6 +34,24 @@ describe("the schema mode", () => {
   });
 });
 
+describe("idempotency", () => {
+  it("[A1155] the catalogue has what a manifest declares for the adapter of each node type", async () => {
+    const environment = createFakeEnvironment();
+    const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
+    const manifest = sampleManifest("demo", "1.0.0") as { adapters: object[]; nodes: object[] };
+    const [echo, each] = manifest.nodes;
+    const adapters = [...manifest.adapters, { ...manifest.adapters[0], name: "once", idempotency: "at_most_once" }];
+    const declared = { ...manifest, adapters, nodes: [{ ...echo, adapter: "once" }, each] };
+    const body = JSON.stringify({ manifest: declared, digest: "d" });
+    docs.write({ tenant: "acme", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
+
+    const catalogue = await new CatalogueCache({ reader: docs.reader, environment }).current("acme");
+
+    expect(catalogue.node("demo", "1.0.0", "demo.echo")?.idempotency).toBe("at_most_once");
+    expect(catalogue.node("demo", "1.0.0", "demo.each")).not.toHaveProperty("idempotency");
+  });
+});
+
 describe("manifests that conflict", () => {
   const environment = createFakeEnvironment();
   const packagesOf = (manifest?: string) => [

@@ -289,5 +289,7 @@ function findNodeType(cached: CachedManifest | undefined, type: string): ReturnT
   const node: ManifestNode | undefined = cached?.manifest.nodes.find((one) => one.type === type);
   if (node === undefined) return null;
   const schemaMode = node.schemaMode ?? cached?.manifest.schemaMode;
-  return { schema: node.schema, role: node.role, ...omitUndefined({ schemaMode, ports: node.ui, manifest: cached?.digests[0] }) };
+  const idempotency = cached?.manifest.adapters.find(({ name }) => name === node.adapter)?.idempotency;
+  const optional = { schemaMode, ports: node.ui, manifest: cached?.digests[0], idempotency };
+  return { schema: node.schema, role: node.role, ...omitUndefined(optional) };
 }

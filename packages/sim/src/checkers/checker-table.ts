@@ -31,6 +31,7 @@ import { FailedTasksBecomeDeadLetters } from "./tasks/failed-tasks-become-dead-l
 import { FirstResultWins } from "./tasks/first-result-wins.ts";
 import { GrantsGoToEligibleWorkers } from "./tasks/grants-go-to-eligible-workers.ts";
 import { LeasedAttemptsAreHeld } from "./tasks/leased-attempts-are-held.ts";
+import { LostAttemptsAreNotRepeated } from "./tasks/lost-attempts-are-not-repeated.ts";
 import { NoIdleSlotWhileWorkWaits } from "./tasks/no-idle-slot-while-work-waits.ts";
 import { OneLeasePerTask } from "./tasks/one-lease-per-task.ts";
 import { StaleReportsChangeNothing } from "./tasks/stale-reports-change-nothing.ts";
@@ -91,6 +92,7 @@ export const checkers = {
   commands: { invariant: "I52", property: WorkerCommandsEndOnce },
   held: { invariant: "I54", property: LeasedAttemptsAreHeld },
   unstopped: { invariant: "I55", property: UnstoppedHandlersKeepTheirSlot },
+  "silent-repeat": { invariant: "I56", property: LostAttemptsAreNotRepeated },
   "unknown-package": { invariant: "I53", property: UnknownPackagesAreRefused },
 } as const satisfies Record<string, CheckerDefinition>;
 

@@ -35,7 +35,7 @@ export interface RequestedRun {
 export interface StartRunNode {
   readonly id: string;
   readonly type: string;
-  readonly package: { readonly name: string; readonly version: string };
+  readonly package: { readonly name: string; readonly version: string; readonly idempotency?: string };
   readonly parameters?: Readonly<Record<string, unknown>>;
   readonly middlewares?: readonly StartRunNode[];
   readonly ui?: { readonly outputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[] };

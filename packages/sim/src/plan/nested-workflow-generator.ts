@@ -4,7 +4,7 @@
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { type HandlerBehaviour, type MiddlewareScript, writeHandlerScript } from "./handler-script.ts";
-import { middlewareTypeOf, nodeTypes, simPackage } from "./simulated-package.ts";
+import { middlewareTypeOf, nodeTypes, packageOf } from "./simulated-package.ts";
 import {
   concurrencyLimitOfKey,
   type GeneratedWorkflow,
@@ -247,7 +247,7 @@ function nodeSkeleton(id: string, type: string, count: number, out: string | nul
   return {
     id,
     type,
-    package: simPackage,
+    package: packageOf(type),
     label: `node ${Number(id.slice(-4))}`,
     position: { x: 0, y: 0 },
     ui: {

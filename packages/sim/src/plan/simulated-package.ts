@@ -5,6 +5,10 @@ import type { JsonObject } from "@astraflow/protocol";
 
 export const simPackage = { name: "sim", version: "1.0.0" } as const;
 export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
+/** Declared as not to be repeated silently: an attempt that may have begun is followed by another one only where the node's policy allows it. */
+export const unrepeatableType = "sim.heavy";
+/** As a workflow names it, whether or not a worker has sent the manifest yet. */
+export const packageOf = (type: string) => (type === unrepeatableType ? { ...simPackage, idempotency: "none" } : simPackage);
 /** Middlewares have node types of their own, as the catalogue requires. */
 export const middlewareTypeOf = (nodeType: string): string => `${nodeType}-around`;
 export const withMiddlewareTypes = (types: readonly string[]): string[] => [...types, ...types.map(middlewareTypeOf)];
@@ -14,7 +18,10 @@ export function createManifest(types: readonly string[]): JsonObject {
     schemaVersion: "1.0.0",
     description: "Behaves as its node's script says.",
     ...simPackage,
-    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: withMiddlewareTypes(types) }],
+    adapters: [
+      { name: "main", entrypoint: "main.ts:main", capabilities: withMiddlewareTypes(types) },
+      { name: "unrepeatable", entrypoint: "main.ts:main", capabilities: [unrepeatableType], idempotency: "none" },
+    ],
     node: { requires: ">=22", lockfile: "package-lock.json" },
     nodes: withMiddlewareTypes(types).map((type) => ({
       type,
@@ -22,7 +29,7 @@ export function createManifest(types: readonly string[]): JsonObject {
       status: "published",
       category: "sim",
       label: type,
-      adapter: "main",
+      adapter: type === unrepeatableType ? "unrepeatable" : "main",
       handler: "play",
       schema: { parameters: { type: "object" }, results: { type: "object" } },
     })),

@@ -2,7 +2,7 @@
 
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { type HandlerBehaviour, writeHandlerScript } from "./handler-script.ts";
-import { nodeTypes, simPackage } from "./simulated-package.ts";
+import { nodeTypes, packageOf, unrepeatableType } from "./simulated-package.ts";
 
 export interface GeneratedWorkflow {
   readonly workflow: Record<string, unknown>;
@@ -80,14 +80,17 @@ function generateNode(random: SeededRandom, at: number, count: number, options: 
   // Every attempt may be delivered as often as it is allowed to; a delivery that is lost costs its handler's time as well.
   const deliveries = maxDeliveries ?? options.maxDeliveries;
   const workMs = maxAttempts * (deliveries * longestMs + backoffMs * 8);
+  const type = random.pick(nodeTypes);
+  // An older worker that may have lost such an attempt is not asked for it: only its deadline ends it then.
+  const isUnbounded = type === unrepeatableType && timeoutMs === null;
   const node = {
     id: nodeIdAt(at),
-    type: random.pick(nodeTypes),
-    package: simPackage,
+    type,
+    package: packageOf(type),
     label: `node ${at}`,
     position: { x: 0, y: 0 },
     parameters: writeHandlerScript({ behaviours, key, limit: key === null ? 0 : concurrencyLimitOfKey(key) }),
-    policy,
+    policy: isUnbounded ? { ...policy, timeoutMs: Math.round(10_000 * scale) } : policy,
     ui: {
       inputPorts: Array.from({ length: count }, (_, from) => ({
         key: `in${from}`,

@@ -1,8 +1,10 @@
 // A package version of which workers announced different manifests: each task is judged by the manifest of the worker that runs it.
 
 import type { PlanNode } from "@astraflow/graph";
+import { omitUndefined } from "@astraflow/protocol";
 import type { FaultData, WorkerDescription } from "../../interface/command.ts";
-import type { ReadyTask, RunRow } from "../../storage/rows.ts";
+import type { LeasedTask, ReadyTask, RunRow } from "../../storage/rows.ts";
+import { readDescription } from "../fleet/route.ts";
 import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import { RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
@@ -14,8 +16,8 @@ const manifestHeldBy = ({ packages }: WorkerDescription, name: string, version: 
   packages.find((one) => one.name === name && one.version === version)?.manifest;
 
 /**
- * The node with the schemas of its worker's own manifest; the node itself where the workflow's are from the same manifest, or its author
- * wrote them. A manifest that is not stored, because there are too many of one version or its storing is under way, judges nothing.
+ * The node by its worker's own manifest, schemas and idempotency; the node itself where the workflow was completed from the same one, or its
+ * author wrote the schemas. A manifest that is not stored, because there are too many of one version or its storing is under way, judges nothing.
  */
 export function nodeForWorker(
   work: UnitOfWork,
@@ -27,8 +29,11 @@ export function nodeForWorker(
   if (node.manifest === undefined) return node;
   const held = manifestHeldBy(about, node.packageName, version);
   if (held === undefined || held === node.manifest) return node;
-  const schema = work.manifestSchemas(run.tenant, `${node.packageName}/${version}`, held)?.get(node.type);
-  return { ...node, schema: { parameters: schema?.parameters ?? true, results: schema?.results ?? true } };
+  const rules = work.manifestRules(run.tenant, `${node.packageName}/${version}`, held)?.get(node.type);
+  const schema = { parameters: rules?.schema.parameters ?? true, results: rules?.schema.results ?? true };
+  if (rules === undefined) return { ...node, schema };
+  const { idempotency: _, ...others } = node;
+  return { ...others, schema, ...omitUndefined({ idempotency: rules.idempotency }) };
 }
 
 /** Whether a connected worker that may run the node announced another manifest than the one that the workflow was completed from. */
@@ -75,4 +80,15 @@ export function judgeForWorker(
   const others = warnings.filter(({ code }) => code !== "E.PARAMS.INVALID");
   const judged = withTaskState(task, { isUnjudged: undefined, warnings: others.length === 0 ? undefined : others });
   return mismatch === null ? judged : recordWarning(work, run, node, judged, mismatch);
+}
+
+/**
+ * What the adapter that ran the task declares about its idempotency, by the manifest of its worker; undefined: that it may be repeated, or
+ * nothing. While another turn writes the document of the package, what the workflow was completed from counts.
+ */
+export function idempotencyAtWorker(work: UnitOfWork, run: RunRow, node: PlanNode, task: LeasedTask): string | undefined {
+  const row = node.manifest === undefined ? null : work.peekWorker(task.worker);
+  if (row === null) return node.idempotency;
+  const { version } = readTaskState(task);
+  return (nodeUnlessBusy(() => nodeForWorker(work, run, node, readDescription(row), version)) ?? node).idempotency;
 }

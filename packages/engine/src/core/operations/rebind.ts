@@ -139,10 +139,13 @@ function moveTaskToWorker(work: UnitOfWork, command: RebindRunCommand, task: Ope
   const { worker: pin } = command;
   moveAffinityKey(work, run, node, pin, from);
   if (isTaken)
-    takeBackAttempt(work, run, withoutDelivery({ ...task, pin }), {
-      code: "E.RUNNER.CANCELLED",
-      message: `moved by ${command.by}`,
-    });
+    takeBackAttempt(
+      work,
+      run,
+      withoutDelivery({ ...task, pin }),
+      { code: "E.RUNNER.CANCELLED", message: `moved by ${command.by}` },
+      { mayRepeat: true },
+    );
   else if (task.phase === "parked") work.moveTask(task, { type: "repin", pin, queue: null });
   else if (task.phase === "ready") repinTask(work, run, node, { ...task, pin });
   work.recordRunFact(run, "task.steered", { task: task.id, by: command.by, what: "rebind", reason: command.mode });

@@ -129,7 +129,8 @@ function retryTaskNow(work: UnitOfWork, command: RetryNodeCommand, task: TaskRow
   if (task.phase === "parked") enqueueTask(work, run, node, task);
   // An operator's request is no verdict on the worker: it does not count as a failed delivery.
   const message = `taken back by ${command.by}: ${command.reason}`;
-  if (task.phase === "leased") takeBackAttempt(work, run, withoutDelivery(task), { code: "E.RUNNER.CANCELLED", message });
+  if (task.phase === "leased")
+    takeBackAttempt(work, run, withoutDelivery(task), { code: "E.RUNNER.CANCELLED", message }, { mayRepeat: true });
   return {
     task: task.id,
     node: node.id,

@@ -18,6 +18,7 @@ import { handleTaskEnd, runFollowUps } from "./follow-up.ts";
 import { withFormerHolder } from "./former-holders.ts";
 import { cancelOpenCalls } from "./middleware-chain.ts";
 import { isPermanentFailure, resetForNextAttempt, retryDelay, withoutLiveProgress } from "./outcome.ts";
+import { findRepeatObstacle, unrepeatedFault } from "./unrepeatable.ts";
 
 /** A task ended well (or was skipped): the run walks on. */
 export function completeTask(
@@ -117,6 +118,8 @@ const withoutAttempt = (task: LeasedTask): LeasedTask =>
 interface TakeBackOptions {
   readonly finalCode?: "E.WORKER.LOST" | "E.DISPATCH.UNAVAILABLE";
   readonly handler?: HandlerState;
+  /** A person asked for another attempt, or the worker reports that this one never began. */
+  readonly mayRepeat?: boolean;
 }
 
 /** A grant without a verdict: queued again under a new fence, or, after too many in a row, failed with `finalCode`. */
@@ -125,19 +128,25 @@ export function takeBackAttempt(
   run: RunRow,
   task: LeasedTask,
   { code, message: reason }: FaultData,
-  { finalCode = "E.WORKER.LOST", handler = "may-run" }: TakeBackOptions = {},
+  { finalCode = "E.WORKER.LOST", handler = "may-run", mayRepeat = false }: TakeBackOptions = {},
 ): void {
   const progress = new RunProgress(work, run);
   const node = progress.nodeOf(task);
   const { id, deliveries } = task;
   releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason }, handler);
+  const wasRun = hasRun(work, task, handler);
+  const held = handler === "ended" ? task : withFormerHolder(work, task);
+  const obstacle = wasRun && !mayRepeat ? findRepeatObstacle(work, run, node, task) : null;
+  if (obstacle !== null) {
+    const error = unrepeatedFault(work, task, node, obstacle, reason);
+    // A retry policy that its author wrote counts it as a failed attempt.
+    return node.policy.retry === undefined ? failTask(progress, held, error, null) : failAttempt(progress, held, error, null);
+  }
   if (!hasDeliveryLeft(work, node, task)) {
     const message = `task ${id} was granted ${deliveries} times in a row without an answer; last: ${reason}`;
     return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }
-  const held = handler === "ended" ? task : withFormerHolder(work, task);
   const next = prepareNextAttempt(progress, held);
-  const wasRun = hasRun(work, task, handler);
   const back = requeueTask(work, node, wasRun ? next : withoutAttempt(next));
   const again = wasRun ? {} : { attempt: back.attempt };
   progress.record("task.requeued", {

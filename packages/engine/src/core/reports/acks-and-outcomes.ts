@@ -243,6 +243,9 @@ function isStillRunning({ task, connected }: CurrentAttempt, { isRepeated }: Rep
   return isRepeated === true || wasSentAgain || attempt?.isRunningOlder === true || isFormerHolder(task, connected);
 }
 
+/** Where a worker was that hands back a task which it had begun; others refuse it before that. */
+const begunWhere: ReadonlySet<unknown> = new Set(["worker.runner", "worker.host"]);
+
 export function handleError(work: UnitOfWork, report: ReportErrorCommand): AnswerBody | Fault {
   const found = findAttempt(work, report);
   if (found === "ended") return answerLateError(work, report);
@@ -265,7 +268,10 @@ export function handleError(work: UnitOfWork, report: ReportErrorCommand): Answe
       const isLeaving = connected.draining || !connected.healthy;
       const until = work.now + work.settings.handBackPauseMs;
       if (!announcesLeaving(connected.about)) work.changeFleet({ type: "hand-back", worker, task: task.id, until });
-      takeBackAttempt(work, found.run, isLeaving ? withoutDelivery(task) : task, error, { handler: "ended" });
+      takeBackAttempt(work, found.run, isLeaving ? withoutDelivery(task) : task, error, {
+        handler: "ended",
+        mayRepeat: !begunWhere.has(details?.["where"]),
+      });
       return applied;
     }
     default: {

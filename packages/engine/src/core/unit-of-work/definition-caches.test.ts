@@ -11,7 +11,7 @@ describe("caches of definitions", () => {
     const chars = 7 * 1024 * 1024;
     for (let at = 0; at < 250; at++) {
       plans.set(`acme/${at}`, compiled(chars));
-      manifests.set(`acme/${at}`, { schemas: new Map(), chars });
+      manifests.set(`acme/${at}`, { rules: new Map(), chars });
     }
     const kept = Math.floor(definitionCacheLimits.charsMax / chars);
     expect([plans.size, manifests.size]).toEqual([kept, kept]);

@@ -1,7 +1,7 @@
 // What was compiled or parsed from definitions, for all turns: bounded by number and by the length of the texts it came from.
 
-import type { Plan, PlanNode } from "@astraflow/graph";
-import { LruMap } from "@astraflow/protocol";
+import { declaredUnrepeatable, type Plan, type PlanNode } from "@astraflow/graph";
+import { LruMap, type Manifest } from "@astraflow/protocol";
 import type { RouteId } from "../../storage/rows.ts";
 
 export interface CompiledPlan {
@@ -12,10 +12,18 @@ export interface CompiledPlan {
   readonly chars: number;
 }
 
-export type ManifestSchemas = ReadonlyMap<string, { readonly parameters?: unknown; readonly results?: unknown }>;
+/** What a manifest says of a node type, as far as the engine judges by it. */
+export interface ManifestNodeRules {
+  readonly schema: { readonly parameters?: unknown; readonly results?: unknown };
+  /** What its adapter declares, where that is not `per_request`. */
+  readonly idempotency: string | undefined;
+}
 
-export interface CachedSchemas {
-  readonly schemas: ManifestSchemas;
+/** By node type. */
+export type ManifestRules = ReadonlyMap<string, ManifestNodeRules>;
+
+export interface CachedRules {
+  readonly rules: ManifestRules;
   /** Length of the document they were read from. */
   readonly chars: number;
 }
@@ -60,8 +68,8 @@ export function createDefinitionCaches() {
   return {
     /** By workflow. */
     plans: createCache<CompiledPlan>(definitionCacheLimits.plansMax),
-    /** Schemas by node type, by tenant and digest of the manifest. */
-    manifests: createCache<CachedSchemas>(definitionCacheLimits.manifestsMax),
+    /** By tenant and digest of the manifest. */
+    manifests: createCache<CachedRules>(definitionCacheLimits.manifestsMax),
   };
 }
 
@@ -72,3 +80,8 @@ const createCache = <T extends { readonly chars: number }>(entriesMax: number) =
     weightOf: ({ chars }) => chars,
     touchOnGet: false,
   });
+
+export function readManifestRules({ adapters, nodes }: Manifest): ManifestRules {
+  const declared = new Map(adapters.map(({ name, idempotency }) => [name, declaredUnrepeatable(idempotency)]));
+  return new Map(nodes.map(({ type, schema, adapter }) => [type, { schema, idempotency: declared.get(adapter) }]));
+}

@@ -27,7 +27,7 @@ import { nodeAt, taskPathOf } from "../rows/task-path.ts";
 import { attemptVersion } from "../rows/task-state.ts";
 import { buildChangeSets, TurnRecords } from "./change-sets.ts";
 import type { DecisionContext } from "./decision-context.ts";
-import { type CompiledPlan, type ManifestSchemas, TurnPlans } from "./definition-caches.ts";
+import { type CompiledPlan, type ManifestRules, readManifestRules, TurnPlans } from "./definition-caches.ts";
 import { PlanMissing, type RootRef, rootKey } from "./root.ts";
 import { RowSet, type TurnRows } from "./row-set.ts";
 import { TurnChecks } from "./turn-checks.ts";
@@ -142,21 +142,21 @@ export class UnitOfWork extends RowSet {
     return compiled;
   }
 
-  /** The schemas of a manifest by node type, from the document of its package's version; undefined: it is not there. */
-  manifestSchemas(tenant: Tenant, packageVersion: string, digest: string): ManifestSchemas | undefined {
+  /** What a manifest says of its node types, from the document of its package's version; undefined: it is not there. */
+  manifestRules(tenant: Tenant, packageVersion: string, digest: string): ManifestRules | undefined {
     const { manifests } = this.#context;
     const found = manifests.get(`${tenant}/${digest}`);
-    if (found !== undefined) return found.schemas;
+    if (found !== undefined) return found.rules;
     const row = this.doc(docId(tenant, packageCollection, packageVersion));
     // What a revision does not hold is looked for once.
     const absenceKey = `${tenant}/${digest}@${row?.rev ?? 0}`;
     if (row === null || manifests.get(absenceKey) !== undefined) return undefined;
     const document = JSON.parse(row.body) as PackageDocument;
     const stored = [document, ...(document.others ?? [])].find((one) => one.digest === digest);
-    const schemas: ManifestSchemas = new Map(stored?.manifest.nodes.map(({ type, schema }) => [type, schema]));
+    const rules = stored === undefined ? new Map<string, never>() : readManifestRules(stored.manifest);
     const chars = stored === undefined ? 0 : row.body.length;
-    manifests.set(stored === undefined ? absenceKey : `${tenant}/${digest}`, { schemas, chars });
-    return stored === undefined ? undefined : schemas;
+    manifests.set(stored === undefined ? absenceKey : `${tenant}/${digest}`, { rules, chars });
+    return stored === undefined ? undefined : rules;
   }
 
   /** What a task printed, written with the change set of its run. */

@@ -41,7 +41,9 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     const task = command.mayBeNewProcess === true ? { ...stored, deliveries: stored.deliveries + 1 } : stored;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      takeBackAttempt(work, run, task, reason, { handler: "ended" });
+      // The same process lists all that it holds, outcomes too: what it neither acked nor lists has never reached it.
+      const mayRepeat = !task.acked && command.running !== null && task.boot === boot;
+      takeBackAttempt(work, run, task, reason, { handler: "ended", mayRepeat });
       continue;
     }
     const acked = isAcked(work, command, task);

@@ -4,8 +4,10 @@
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { nodeOfTask } from "../../checking/requested-runs.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { Observation, TrueTime } from "../../observation/observation.ts";
+import { isRepeatForbidden } from "./lost-attempts-are-not-repeated.ts";
 
 /** For polling, latency and queued work. */
 const slackMs = 5_000;
@@ -56,6 +58,8 @@ export class LeasedAttemptsAreHeld extends Checker {
         const task = this.projection.task(id);
         if (task === undefined || task.run.endStatus !== null || task.run.isEndingEarly) continue;
         this.checkedCount++;
+        // An older worker cannot be asked without the risk that it runs the task again: the deadline of the attempt ends it.
+        if (this.world.isLegacyWorker(worker) && isRepeatForbidden(nodeOfTask(task.run.requested ?? null, id))) continue;
         if ((this.#running.get(`${worker} ${id}`) ?? 0) > 0) continue;
         const at = this.projection.completeReadAt.get(task.run.tenant) ?? 0;
         const silentMs = at - Math.max(this.#signAt.get(id) ?? 0, calmSince, holder.readAt);
