@@ -127,6 +127,16 @@ describe("a lost worker and a node that must not be repeated silently", () => {
       expect(harness.dispatches()).toHaveLength(1);
     }
   });
+
+  it("[B1151] an attempt whose ack may be on its way counts as begun: a new process of its worker does not get it", async () => {
+    const { harness, run } = await startGranted({}, false);
+
+    await harness.joinWorker("first", { boot: "first-boot-2" });
+    await harness.settle();
+
+    expect(await errorOf(harness, run)).toMatchObject({ code: "E.WORKER.LOST" });
+    expect(harness.dispatches()).toHaveLength(1);
+  });
 });
 
 describe("attempts that surely have not begun", () => {

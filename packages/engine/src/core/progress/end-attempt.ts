@@ -134,9 +134,9 @@ export function takeBackAttempt(
   const node = progress.nodeOf(task);
   const { id, deliveries } = task;
   releaseAttempt(work, task, { code: "E.SESSION.STALE_BINDING", reason }, handler);
-  const wasRun = hasRun(work, task, handler);
   const held = handler === "ended" ? task : withFormerHolder(work, task);
-  const obstacle = wasRun && !mayRepeat ? findRepeatObstacle(work, run, node, task) : null;
+  // An ack may be on its way: only a connected worker that let the deadline of the ack pass is known not to have begun.
+  const obstacle = handler === "unacked" || mayRepeat ? null : findRepeatObstacle(work, run, node, task);
   if (obstacle !== null) {
     const error = unrepeatedFault(work, task, node, obstacle, reason);
     // A retry policy that its author wrote counts it as a failed attempt.
@@ -147,6 +147,7 @@ export function takeBackAttempt(
     return failTask(progress, task, { code: finalCode, message, details: { deliveries, last: code } }, null);
   }
   const next = prepareNextAttempt(progress, held);
+  const wasRun = hasRun(work, task, handler);
   const back = requeueTask(work, node, wasRun ? next : withoutAttempt(next));
   const again = wasRun ? {} : { attempt: back.attempt };
   progress.record("task.requeued", {

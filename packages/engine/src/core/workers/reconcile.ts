@@ -42,7 +42,8 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
       // The same process lists all that it holds, outcomes too: what it neither acked nor lists has never reached it.
-      const mayRepeat = !task.acked && command.running !== null && task.boot === boot;
+      const isKnownAcked = task.acked || work.fleet.workers.get(command.worker)?.attempts.get(id)?.acked === true;
+      const mayRepeat = !isKnownAcked && command.running !== null && task.boot === boot;
       takeBackAttempt(work, run, task, reason, { handler: "ended", mayRepeat });
       continue;
     }
