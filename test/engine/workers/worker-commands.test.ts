@@ -206,10 +206,10 @@ describe.each(storeFixtures)("commands about workers on %s", (_name, make) => {
     expect(harness.effects.filter(({ type }) => type === "order")).toHaveLength(1);
   });
 
-  it("[E115] a worker command fails if it is not answered within seven days, and can be read for seven more days", async () => {
+  it("[E115] a worker command fails if it is not answered by its deadline, and can be read for seven more days", async () => {
     const { world: harness, stage: cluster } = await stand();
     const worker = await harness.joinWorker("w");
-    await harness.ask(orderCommand("c-1"));
+    await harness.ask(orderCommand("c-1", { ...install, deadlineMs: 7 * day }));
     const beat = (): Promise<unknown> =>
       harness.ask({ type: "worker.beat", tenant: "t1", worker: "t1/w", session: worker.session, healthy: true, held: null });
 

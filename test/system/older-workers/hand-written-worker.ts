@@ -51,6 +51,8 @@ export class HandWrittenWorker {
   /** Where a dispatch waits for `finish`. */
   readonly #held: HandFrame[] = [];
   isHolding = false;
+  /** What it registers besides its own package. */
+  readonly otherPackages: { readonly name: string; readonly version: string }[] = [];
   readonly #listeners = new Set<() => void>();
 
   constructor(url: string, { reading, packageName, slots = 2 }: HandWrittenWorkerOptions) {
@@ -167,7 +169,8 @@ export class HandWrittenWorker {
   #register(): object {
     const features = this.#reading === "v2" ? everyFeature : [];
     const capabilities = { concurrency: { max_parallel: this.#slots }, runtimes: ["python"], features };
-    const packages = [{ name: this.#packageName, version: "1.0.0", status: "installed" }];
+    const own = { name: this.#packageName, version: "1.0.0" };
+    const packages = [own, ...this.otherPackages].map((one) => ({ ...one, status: "installed" }));
     if (this.#reading === "specification") return { capabilities };
     return { capabilities, packages, ...(this.#reading === "v2" && { boot_id: "boot-1", running: [] }) };
   }

@@ -1,6 +1,7 @@
+import type { CommandDetail } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
-import { withTimeout } from "../harness/processes.ts";
+import { pollUntil, withTimeout } from "../harness/processes.ts";
 import { chainOfHandTasks, HandWrittenWorker } from "./hand-written-worker.ts";
 
 it("[O103] a worker that gives up when it finds its socket closed right after a reset comes back after a kick, ten times in a row", async () => {
@@ -58,3 +59,38 @@ it("[O103] a worker that cannot stop a cancelled task gets no other task in its 
     other.close();
   }
 });
+
+it.each(["first", "v1"] as const)(
+  "[E1158] an install that a worker of the reading %s acknowledges and never answers ends by its deadline, and its next register shows the outcome",
+  async (reading) => {
+    const { http, ws } = await startScheduler();
+    const api = new SchedulerApi(http);
+    const worker = new HandWrittenWorker(ws, { reading, packageName: `hand.silent.${reading}` });
+    await withTimeout(worker.connect(), "the accept");
+    try {
+      const order = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://packages.example/extra.cwx" };
+      const response = await api.send("POST", `/api/v1/workers/${worker.instance}/commands`, { ...order, deadlineMs: 1_000 });
+      expect(response.status).toBe(202);
+      const { commandId } = (await response.json()) as { commandId: string };
+      const readCommand = () => api.get<CommandDetail>(`/api/v1/commands/${commandId}`);
+      const ended = await pollUntil("the deadline of the command", async () => {
+        const command = await readCommand();
+        return command.status !== "sent" && command;
+      });
+      expect(ended).toMatchObject({ status: "failed", error: { code: "E.TIMEOUT" } });
+      expect(ended).not.toHaveProperty("result");
+
+      worker.otherPackages.push({ name: "extra", version: "2.0.0" });
+      worker.cut();
+      await withTimeout(worker.connect(), "the next register");
+
+      const shown = await pollUntil("the outcome", async () => {
+        const command = await readCommand();
+        return command.result !== undefined && command;
+      });
+      expect(shown).toMatchObject({ status: "failed", result: { lateOutcome: { status: "installed" } } });
+    } finally {
+      worker.close();
+    }
+  },
+);

@@ -24,6 +24,7 @@ function optionsFor(threads: number, more: Partial<EngineHostOptions> = {}): Eng
     retentionByTenant: {},
     ackDeadlineMs: 5_000,
     attemptLimits,
+    packageDeadlineMs: 1_800_000,
     timeScale: 1,
   };
   const store = { of: "sqlite", file: join(folder, "astra.db") } as const;

@@ -32,6 +32,7 @@ type EngineConfig =
   | "thresholds"
   | "ackDeadlineMs"
   | "attemptLimits"
+  | "packageDeadlineMs"
   | "turnsInFlight"
   | "retention"
   | "timeScale"
@@ -206,7 +207,10 @@ export function refuseWhileDiskIsFull(items: readonly CommandRequest[]): { refus
 }
 
 export function buildEngineSettings(
-  options: Pick<EngineStartOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "attemptLimits" | "turnsInFlight" | "timeScale">,
+  options: Pick<
+    EngineStartOptions,
+    "thresholds" | "tenants" | "ackDeadlineMs" | "attemptLimits" | "packageDeadlineMs" | "turnsInFlight" | "timeScale"
+  >,
 ): EngineSettings {
   return {
     ...defaultSettings,
@@ -214,6 +218,7 @@ export function buildEngineSettings(
     tenants: options.tenants,
     ackDeadlineMs: options.ackDeadlineMs,
     ...options.attemptLimits,
+    packageDeadlineMs: options.packageDeadlineMs,
     turnsInFlight: options.turnsInFlight,
     // The idle interval is real time: scaled, a stall of the machine would look longer than it is.
     idleMs: defaultSettings.idleMs * options.timeScale,

@@ -159,6 +159,7 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
     silentGraceMs: settings.silentGrace,
     unstoppedSlotMs: settings.unstoppedSlot,
   },
+  packageDeadlineMs: settings.packageDeadline,
   logLevel: settings.logLevel,
   cluster: settings.cluster,
   /** Null: the one that is kept in the data folder. */

@@ -132,6 +132,10 @@ export const settingTable = {
     "how long an attempt that is over keeps its slot at a worker that cannot stop it, at most",
     3_600_000,
   ),
+  packageDeadline: milliseconds(
+    "how long a worker may leave the command to install or remove a package without any answer before it has failed",
+    30 * 60_000,
+  ),
   logLevel: {
     valueName: "LEVEL",
     help: "lowest level to log to stderr",

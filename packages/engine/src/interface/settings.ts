@@ -41,6 +41,8 @@ export interface EngineSettings extends TenantSettings {
   readonly handBackPauseMs: number;
   /** How long an attempt that is over keeps its slot at a worker that cannot stop it, at most. */
   readonly unstoppedSlotMs: number;
+  /** How long a worker may leave a package command without any answer, unless the command sets a time of its own. */
+  readonly packageDeadlineMs: number;
   /** A turn begins at least this often, so that the engine notices an absence. */
   readonly idleMs: number;
   readonly maxDeliveries: number;
@@ -82,6 +84,7 @@ export const defaultSettings: EngineSettings = {
   silentGraceMs: 60_000,
   handBackPauseMs: 10_000,
   unstoppedSlotMs: 3_600_000,
+  packageDeadlineMs: 30 * 60_000,
   tenants: {},
   idleMs: 1_000,
   maxDeliveries: 5,

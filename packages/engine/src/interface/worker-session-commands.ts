@@ -174,7 +174,7 @@ export interface PackageSignatureClaim {
   readonly tenant: string;
 }
 
-export type PackageCommand =
+export type PackageCommand = (
   | {
       readonly type: "pkg.install";
       readonly name: string;
@@ -187,7 +187,11 @@ export type PackageCommand =
       /** The archive is in the scheduler's repository; what is stated of it is what the repository knows. */
       readonly fromRepository?: true;
     }
-  | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
+  | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null }
+) & {
+  /** It has failed if the worker leaves it without any answer for so long; absent: as the scheduler is set. */
+  readonly deadlineMs?: number;
+};
 
 /** A command about a worker that the scheduler carries out itself, with or without a message to the worker. */
 export type ControlCommand =

@@ -89,7 +89,12 @@ export class WorkerCommands {
       execute: async (id, ask) => {
         const target = await this.#findTarget(tenant, idOrName);
         const complete =
-          command.type === "pkg.install" ? await this.#completeInstall(caller, target.worker, command) : toOrder(command);
+          command.type === "pkg.install"
+            ? {
+                ...(await this.#completeInstall(caller, target.worker, command)),
+                ...omitUndefined({ deadlineMs: command.deadlineMs }),
+              }
+            : toOrder(command);
         if (!(await this.#execute(caller, target, complete, id, ask))) return null;
         const { body } = await this.find(tenant, id);
         return body ?? { workerName: target.worker.name, sentAt: environment.clock.now() };
@@ -311,6 +316,7 @@ function isSameRequest(command: WorkerCommand, order: CommandOrder): boolean {
     signature: isFromHere ? order.signature : signature && toSignatureClaim(signature),
     allowOlder: allowOlder === true ? true : undefined,
     fromRepository: order.fromRepository,
+    deadlineMs: command.deadlineMs,
   };
   return canonicalJson(omitUndefined(requested)) === canonicalJson(order);
 }

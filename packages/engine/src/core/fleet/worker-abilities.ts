@@ -20,6 +20,9 @@ export const announcesLeaving = (about: Announced): boolean => hasFeature(about,
 /** It ends a handler when it is told to; any other runs to its end. */
 export const canStopAttempts = (about: Announced): boolean => hasFeature(about, "cancel");
 
+/** It carries out package commands, and reports the end of each by the command's id. */
+export const reportsPackageCommands = (about: Announced): boolean => hasFeature(about, "pkg.install");
+
 /** It distinguishes the attempts of a task, so that a newer one replaces an older one. */
 export const knowsFences = (about: Announced): boolean => hasFeature(about, "fence");
 

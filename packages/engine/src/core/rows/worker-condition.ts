@@ -33,6 +33,8 @@ export interface WorkerCondition {
   readonly hasLeft?: true;
   /** Commands it was sent and has not answered, oldest first; absent when there is none. */
   readonly orders?: readonly OpenCommand[];
+  /** Package commands that ended without an answer, oldest first: what it announces later shows what became of them. Absent when there is none. */
+  readonly unanswered?: readonly OpenCommand[];
 }
 
 const emptyCondition: WorkerCondition = {
@@ -67,13 +69,17 @@ export function readCondition(text: string): WorkerCondition {
     ...(typeof parsed.unstopped === "number" && { unstopped: parsed.unstopped }),
     ...(parsed.hasLeft === true && { hasLeft: true as const }),
     ...(Array.isArray(parsed.orders) && parsed.orders.length > 0 ? { orders: parsed.orders as OpenCommand[] } : {}),
+    ...(Array.isArray(parsed.unanswered) && parsed.unanswered.length > 0
+      ? { unanswered: parsed.unanswered as OpenCommand[] }
+      : {}),
   };
 }
 
-/** As text within its limit. If it is too long, the vitals are dropped first, then the oldest boots, then the oldest commands; the session stays. */
-export function writeCondition(condition: WorkerCondition): string {
-  let text = JSON.stringify(condition);
+/** As text within its limit. If it is too long, the vitals and the unanswered commands are dropped first, then the oldest boots, then the oldest commands; the session stays. */
+export function writeCondition(whole: WorkerCondition): string {
+  let text = JSON.stringify(whole);
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;
+  const { unanswered: _, ...condition } = whole;
   // Keep the recorded clones as long as possible: each would be recorded again with every attempt to join.
   text = JSON.stringify({ ...condition, vitals: null });
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;

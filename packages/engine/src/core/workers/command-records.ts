@@ -12,8 +12,10 @@ import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 const openCommandsMax = 32;
 /** They are listed in its condition, which drops what is too long: a command that is dropped there would never end. */
 const openBytesMax = 4 * 1024;
-/** How long a command can be looked up after its end; one that has no answer by then has failed. */
+/** How long a command can be looked up after its end; a drain that has no answer by then has failed. */
 const commandKeptMs = 7 * 24 * 3_600_000;
+/** Package commands without an answer that are remembered of one worker; what became of older ones is not recorded. */
+const unansweredMax = 8;
 
 /** Body of a command's document. */
 export interface WorkerCommandRecord {
@@ -61,13 +63,37 @@ export function refuseTooManyOpen(row: WorkerRow, order: OpenCommand): Fault | n
 
 /** It waits for the worker's answer from now on. */
 export function openCommand(work: UnitOfWork, row: WorkerRow, issued: IssuedCommand & OpenCommand): WorkerRow {
-  writeRecord(work, row.tenant, issued.id, { ...newRecord(work, row, issued), status: "sent", endedAt: null });
-  const condition = readCondition(row.condition);
+  const record = { ...newRecord(work, row, issued), status: "sent", endedAt: null } as const;
+  writeRecord(work, row.tenant, issued.id, record, work.now + deadlineOf(work, issued.order));
+  const { unanswered, ...condition } = readCondition(row.condition);
   const orders = [...(condition.orders ?? []), { id: issued.id, order: issued.order }];
-  const moved = work.moveWorker(row, { type: "note", condition: writeCondition({ ...condition, orders }) });
+  // What the worker announces from now on may be the work of this command.
+  const apart = unanswered?.filter(({ order }) => !isAboutSame(order, issued.order)) ?? [];
+  const noted = { ...condition, orders, ...(apart.length > 0 && { unanswered: apart }) };
+  const moved = work.moveWorker(row, { type: "note", condition: writeCondition(noted) });
   const { type, ...fields } = redactCommand(issued.order);
   work.recordFact(row.tenant, workerKey(row.id), "command.sent", { id: issued.id, type, ...fields, by: issued.by });
   return moved;
+}
+
+export const isPackageCommand = (order: WorkerCommandRecord["order"]): order is PackageCommand =>
+  order.type === "pkg.install" || order.type === "pkg.uninstall";
+
+const isAboutSame = (a: WorkerCommandRecord["order"], b: WorkerCommandRecord["order"]): boolean =>
+  isPackageCommand(a) &&
+  isPackageCommand(b) &&
+  a.name === b.name &&
+  (a.version === null || b.version === null || a.version === b.version);
+
+const deadlineOf = (work: UnitOfWork, order: WorkerCommandRecord["order"]): number =>
+  isPackageCommand(order) ? (order.deadlineMs ?? work.settings.packageDeadlineMs) : commandKeptMs;
+
+/** The worker reports that it is at it: the time begins anew, written once half of it has passed. */
+export function renewDeadline(work: UnitOfWork, row: WorkerRow, { id, order }: OpenCommand): void {
+  const doc = work.doc(docId(row.tenant, "command", id));
+  const deadlineMs = deadlineOf(work, order);
+  if (doc === null || doc.due === null || doc.due - work.now > deadlineMs / 2) return;
+  writeRecord(work, row.tenant, id, JSON.parse(doc.body) as WorkerCommandRecord, work.now + deadlineMs);
 }
 
 /** A command as it is shown to people. The URL of a package may contain credentials: they are removed. Of a signature only its maker is shown. */
@@ -115,10 +141,46 @@ export function expireCommand(work: UnitOfWork, doc: DocRow): boolean {
   const row = body.status === "sent" ? work.worker(body.worker) : null;
   if (row === null) return false;
   const id = doc.id.slice(`${doc.tenant}/command/`.length);
-  const error = { code: "E.TIMEOUT", message: `worker ${row.name} did not answer the command; send it again` };
+  const { order } = body;
+  const seconds = Math.round((work.now - body.sentAt) / 1_000);
+  const wayOut = isPackageCommand(order) ? "its next register shows whether it carried it out" : "send it again";
+  const error = { code: "E.TIMEOUT", message: `worker ${row.name} did not answer the command within ${seconds} s; ${wayOut}` };
   const closed = closeCommands(work, row, (one) => one.id === id, { error });
   if (closed === row) endCommand(work, row, id, body, { error });
+  if (isPackageCommand(order)) rememberUnanswered(work, closed, { id, order });
   return true;
+}
+
+function rememberUnanswered(work: UnitOfWork, row: WorkerRow, command: OpenCommand): void {
+  const condition = readCondition(row.condition);
+  const unanswered = [...(condition.unanswered ?? []), command].slice(-unansweredMax);
+  work.moveWorker(row, { type: "note", condition: writeCondition({ ...condition, unanswered }) });
+}
+
+/** What became of package commands that had ended without an answer: each stays failed, and its record says what was seen later. */
+export function recordLateOutcomes(
+  work: UnitOfWork,
+  row: WorkerRow,
+  outcomeOf: (command: OpenCommand) => Readonly<Record<string, unknown>> | null,
+): WorkerRow {
+  const { unanswered = [], ...rest } = readCondition(row.condition);
+  const seen = unanswered.flatMap((one) => {
+    const outcome = outcomeOf(one);
+    return outcome === null ? [] : [{ ...one, outcome }];
+  });
+  if (seen.length === 0) return row;
+  work.requireRows(seen.map(({ id }) => `doc/${docId(row.tenant, "command", id)}` as const));
+  for (const { id, outcome } of seen) {
+    const doc = work.doc(docId(row.tenant, "command", id));
+    if (doc === null) continue;
+    const body = JSON.parse(doc.body) as WorkerCommandRecord;
+    const details = { ...body.details, lateOutcome: { ...outcome, at: work.now } };
+    writeRecord(work, row.tenant, id, { ...body, details }, work.now + commandKeptMs);
+    work.recordFact(row.tenant, workerKey(row.id), "command.outcome", { id, ...outcome });
+  }
+  const left = unanswered.filter(({ id }) => !seen.some((one) => one.id === id));
+  const condition = writeCondition(left.length === 0 ? rest : { ...rest, unanswered: left });
+  return work.moveWorker(row, { type: "note", condition });
 }
 
 function endCommand(
@@ -131,7 +193,7 @@ function endCommand(
   const { error, details } = end;
   const status = error === undefined ? "acked" : "failed";
   const fields = { ...(error === undefined ? {} : { error }), ...(details === undefined ? {} : { details }) };
-  writeRecord(work, row.tenant, id, { ...body, status, endedAt: work.now, ...fields });
+  writeRecord(work, row.tenant, id, { ...body, status, endedAt: work.now, ...fields }, work.now + commandKeptMs);
   work.recordFact(row.tenant, workerKey(row.id), `command.${status}`, { id, ...fields });
 }
 
@@ -143,10 +205,10 @@ function newRecord(
   return { worker: row.id, workerName: row.name, order, by, ...(corr === undefined ? {} : { corr }), sentAt: work.now };
 }
 
-function writeRecord(work: UnitOfWork, tenant: Tenant, id: string, body: WorkerCommandRecord): void {
+function writeRecord(work: UnitOfWork, tenant: Tenant, id: string, body: WorkerCommandRecord, due: number): void {
   const { type } = body.order;
   const name = "name" in body.order ? ` ${body.order.name}` : "";
   const terms = `${body.workerName} ${type}${name}`.toLowerCase();
-  const fields = { due: work.now + commandKeptMs, sort: id, terms, body: JSON.stringify(body) };
+  const fields = { due, sort: id, terms, body: JSON.stringify(body) };
   work.put(nextRevision(work, [tenant, "command", id], work.doc(docId(tenant, "command", id)), fields));
 }

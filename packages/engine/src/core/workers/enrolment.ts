@@ -56,7 +56,7 @@ function updateEnrolledWorker(work: UnitOfWork, command: EnrolWorkerCommand, row
   else if (text !== row.about)
     work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, about));
   if (connected !== null && text !== row.about) work.changeFleet({ type: "describe", worker: row.id, about });
-  return text === row.about ? now : closeFulfilledCommands(work, now, about);
+  return text === row.about ? now : closeFulfilledCommands(work, now, about, connected === null);
 }
 
 const announcedPackages = (command: EnrolWorkerCommand): WorkerDescription["packages"] | null =>

@@ -14,9 +14,20 @@ import type { AnswerBody } from "../../interface/effect.ts";
 import { type WorkerRow, workerKey } from "../../storage/rows.ts";
 import { findConnectedWorker, findReportingWorker, findSession, unknownSession } from "../delivery/find-worker.ts";
 import { mailWorkerCommand } from "../delivery/worker-mail.ts";
+import { readDescription } from "../fleet/route.ts";
+import { reportsPackageCommands } from "../fleet/worker-abilities.ts";
 import { type OpenCommand, readCondition } from "../rows/worker-condition.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
-import { closeCommands, findCommandTarget, openCommand, recordEndedCommand, refuseTooManyOpen } from "./command-records.ts";
+import {
+  closeCommands,
+  findCommandTarget,
+  isPackageCommand,
+  openCommand,
+  recordEndedCommand,
+  recordLateOutcomes,
+  refuseTooManyOpen,
+  renewDeadline,
+} from "./command-records.ts";
 
 export function issueWorkerCommand(work: UnitOfWork, command: IssueWorkerCommand): AnswerBody | Fault {
   const row = findCommandTarget(work, command, command.id);
@@ -54,9 +65,16 @@ export function handlePackageReport(work: UnitOfWork, report: ReportPackageStatu
     status: report.status,
     ...(report.details === undefined ? {} : { details: report.details }),
   });
-  if (report.status === "installing" || report.status === "removing") return { of: "word", applied: true };
+  const named = report.details?.["command"];
+  if (report.status === "installing" || report.status === "removing") {
+    const open = readCondition(row.condition).orders?.find(({ id }) => id === named);
+    if (open !== undefined) renewDeadline(work, row, open);
+    return { of: "word", applied: true };
+  }
   const error = report.status === "failed" ? packageFailure(row, report) : undefined;
-  closeCommands(work, row, (one) => isAnsweredBy(report, one), { error, details: report.details });
+  const about = readDescription(row);
+  const closed = closeCommands(work, row, (one) => isAnsweredBy(report, one, about), { error, details: report.details });
+  recordLateOutcomes(work, closed, ({ id }) => (id === named ? { status: report.status, ...(error && { error }) } : null));
   return { of: "word", applied: true };
 }
 
@@ -67,38 +85,50 @@ function packageFailure(row: WorkerRow, { name, version, details }: ReportPackag
   return { code: details?.["code"] === "E.PKG.PERMISSION" ? "E.PKG.PERMISSION" : "E.PKG.INVALID", message };
 }
 
-function isAnsweredBy(report: ReportPackageStatusCommand, { id, order }: OpenCommand): boolean {
+function isAnsweredBy(report: ReportPackageStatusCommand, { id, order }: OpenCommand, about: WorkerDescription): boolean {
   const named = report.details?.["command"];
   if (typeof named === "string") return named === id;
   if (!isPackageCommand(order) || order.name !== report.name) return false;
+  if (order.type === "pkg.uninstall" && reportsPackageCommands(about)) return false;
   const isVersion = report.version === "*" || (order.version ?? report.version) === report.version;
   // A failure may be about the package's going as well as its coming.
   if (report.status === "failed") return isVersion;
   return isVersion && order.type === (report.status === "removed" ? "pkg.uninstall" : "pkg.install");
 }
 
-const isPackageCommand = (order: OpenCommand["order"]): order is PackageCommand =>
-  order.type !== "drain" && order.type !== "undrain";
-
 const isInstallOf = (order: PackageCommand, one: { readonly name: string; readonly version: string }): boolean =>
   order.type === "pkg.install" && order.name === one.name && order.version === one.version;
 
 /**
  * What a worker announces answers commands too: a package was to be installed or removed, and is. A command that reverts an earlier one
- * waits for that one: until then the worker looks like the second is done already.
+ * waits for that one: until then the worker looks like the second is done already. A worker that reports the end of each command announces
+ * the loss of a version before the version is removed, when its hooks may still fail: that counts only with a new session.
  */
-export function closeFulfilledCommands(work: UnitOfWork, row: WorkerRow, about: WorkerDescription): WorkerRow {
+export function closeFulfilledCommands(
+  work: UnitOfWork,
+  row: WorkerRow,
+  about: WorkerDescription,
+  isNewSession: boolean,
+): WorkerRow {
+  const { orders, unanswered } = readCondition(row.condition);
+  if (orders === undefined && unanswered === undefined) return row;
+  const isRemovalSeen = isNewSession || !reportsPackageCommands(about);
   const installed = about.packages.filter(({ status }) => status === "installed");
   const isDone = (order: PackageCommand): boolean =>
     order.type === "pkg.install"
       ? installed.some((one) => isInstallOf(order, one))
-      : !about.packages.some((one) => one.name === order.name && (order.version === null || one.version === order.version));
+      : isRemovalSeen &&
+        !about.packages.some((one) => one.name === order.name && (order.version === null || one.version === order.version));
   const open: PackageCommand[] = [];
-  return closeCommands(work, row, ({ order }) => {
+  const closed = closeCommands(work, row, ({ order }) => {
     if (!isPackageCommand(order)) return false;
     const isOver = isDone(order) && !open.some((one) => isOpposite(one, order));
     if (!isOver) open.push(order);
     return isOver;
+  });
+  return recordLateOutcomes(work, closed, ({ order }) => {
+    if (!isPackageCommand(order) || !isDone(order) || open.some((one) => isOpposite(one, order))) return null;
+    return { status: order.type === "pkg.install" ? "installed" : "removed" };
   });
 }
 

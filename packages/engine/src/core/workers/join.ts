@@ -1,6 +1,6 @@
 // A worker joins: new, after a restart, or with the same session on a new socket. Which attempts it keeps is decided in reconcile.ts.
 
-import { type Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault, omitUndefined } from "@astraflow/protocol";
 import type { JoinWorkerCommand, WorkerDescription } from "../../interface/command.ts";
 import type { AnswerBody } from "../../interface/effect.ts";
 import { settingsForTenant, workerTimings } from "../../interface/settings.ts";
@@ -28,8 +28,9 @@ export function joinWorker(work: UnitOfWork, received: JoinWorkerCommand): Answe
   const texts = { about: JSON.stringify(command.about), condition: writeCondition(condition) };
   const join = { type: "join", name: command.name, boot, replica, replicaEpoch, ...texts, leaseMs } as const;
   const joined = work.moveWorker(before ?? newWorkerRow(command, boot, work.self, work.now), join);
-  const worker =
-    condition.orders === undefined ? joined : closeDrainCommands(work, closeFulfilledCommands(work, joined, command.about));
+  const isNewSession = command.resumed === undefined;
+  const settled = closeFulfilledCommands(work, joined, command.about, isNewSession);
+  const worker = condition.orders === undefined ? settled : closeDrainCommands(work, settled);
   resendCommands(work, worker, command.session);
   work.recordFact(command.tenant, workerKey(worker.id), "worker.joined", {
     name: worker.name,
@@ -66,7 +67,7 @@ function conditionAtJoin(command: JoinWorkerCommand, before: WorkerRow | null, b
     session: command.session,
     formerBoots: formerBootsAtJoin(known, isSameBoot ? null : (before?.boot ?? null), boot),
     clones: known.clones.filter((one) => one !== boot),
-    ...(known.orders === undefined ? {} : { orders: known.orders }),
+    ...omitUndefined({ orders: known.orders, unanswered: known.unanswered }),
   };
 }
 

@@ -35,7 +35,7 @@ export function describeWorker(work: UnitOfWork, command: DescribeWorkerCommand)
   const moved = stepWorker(row, { type: "describe", about: JSON.stringify(about) }, work.now);
   if (!("kind" in moved)) return moved;
   work.put(moved);
-  closeFulfilledCommands(work, moved, about);
+  closeFulfilledCommands(work, moved, about, false);
   work.recordFact(row.tenant, workerKey(row.id), "worker.described", describedData(row.about, about));
   work.changeFleet({ type: "describe", worker: connected.worker, about });
   return { of: "worker", worker: connected.worker, draining: row.draining };

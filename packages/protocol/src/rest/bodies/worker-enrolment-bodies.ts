@@ -64,6 +64,14 @@ export const WorkerEnrolmentSchema = t.object({
 
 const packageName = () => t.string({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[a-z0-9]+([._-][a-z0-9]+)*$" });
 const versionString = () => t.string({ minLength: 1, maxLength: 64, pattern: "^[0-9A-Za-z.+-]+$" });
+const answerDeadline = () =>
+  t.optional(
+    t.between(
+      1_000,
+      7 * 24 * 3_600_000,
+      "It has failed if the worker leaves it without any answer for so long; absent: as the scheduler is set.",
+    ),
+  );
 const commandSchemas = {
   drain: t.object({ type: t.literal("drain") }),
   rebind: t.object({ type: t.literal("rebind"), queue: t.id() }),
@@ -81,8 +89,14 @@ const commandSchemas = {
     sha256: t.optional(t.string({ pattern: "^[A-Fa-f0-9]{64}$" })),
     signature: t.optional(PackageSignatureSchema),
     allowOlder: t.optional(t.boolean({ description: "Install it although the worker had a newer version." })),
+    deadlineMs: answerDeadline(),
   }),
-  "pkg.uninstall": t.object({ type: t.literal("pkg.uninstall"), name: packageName(), version: t.optional(versionString()) }),
+  "pkg.uninstall": t.object({
+    type: t.literal("pkg.uninstall"),
+    name: packageName(),
+    version: t.optional(versionString()),
+    deadlineMs: answerDeadline(),
+  }),
 } as const;
 export const WorkerCommandSchema = t.union([
   commandSchemas.drain,
