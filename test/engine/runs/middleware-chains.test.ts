@@ -1,4 +1,5 @@
 // Middleware chains on the real driver: who is called, with what, who gets the answer, and how a host ends.
+import type { Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { EngineHarness, nodeId, type TestWorker } from "../harness/engine-harness.ts";
 import {
@@ -250,6 +251,23 @@ describe("a chain", () => {
       { type: "next.answered", task: `${run}.1`, request: "q1", target: `${run}.0~1`, code: null, ms: 25 },
     ]);
     expect(nextAnswers(harness)[0]?.trace).toMatchObject({ task: `${run}.0~1`, status: "succeeded", attempts: 1, call: 1 });
+  });
+
+  it("[E1400] the trace of a next answer has the code that the called node failed with, and none where it succeeded", async () => {
+    const harness = await startHarness();
+    const worker = await harness.joinWorker("w", { slots: 2 });
+    await startAndSettle(harness, buildHostWithMiddlewares([{}]));
+    await callNext(worker, lastDispatchFor(worker, "1"), "q1");
+    const error = { code: "E.SHOP.CLOSED", message: "come back" };
+    await harness.ask({ ...worker.resultCommand(lastDispatchFor(worker, "0~1"), {}, "failed"), error } as Command);
+    await harness.settle();
+    await callNext(worker, lastDispatchFor(worker, "1"), "q2");
+    await succeedTask(worker, "0~2");
+
+    expect(nextAnswers(harness)).toMatchObject([
+      { error: { code: "next_failed" }, trace: { status: "failed", code: "E.SHOP.CLOSED" } },
+      { error: null, trace: { status: "succeeded", code: null } },
+    ]);
   });
 
   it("[A374] the trace of a next answer names the worker without its tenant", async () => {

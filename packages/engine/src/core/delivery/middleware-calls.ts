@@ -1,7 +1,7 @@
 // Calls of a middleware as its row stores them, and how an answer is delivered: to its session here, or by mail to another scheduler.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { SessionReport } from "../../interface/command.ts";
+import type { FaultData, SessionReport } from "../../interface/command.ts";
 import type { LeasedTask, Millis, RunRow, TaskRow } from "../../storage/rows.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { lastStep, taskPathOf } from "../rows/task-path.ts";
@@ -42,6 +42,9 @@ export function attemptDeadline(work: UnitOfWork, node: PlanNode, task: LeasedTa
 const workerNameOf = (fleet: Fleet, worker: string): string =>
   fleet.workers.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
 
+/** With which code a task failed or was ended. The code of the answer says only that it did. */
+const errorCodeOf = ({ error }: TaskRow): string | null => (error === null ? null : (JSON.parse(error) as FaultData).code);
+
 /** The answer: the result of the target, or why there is none. */
 function buildNextAnswer(
   { fleet }: UnitOfWork,
@@ -52,6 +55,7 @@ function buildNextAnswer(
   const trace = {
     task: call.target,
     status: target?.phase ?? null,
+    code: target === null ? null : errorCodeOf(target),
     attempts: target?.attempt ?? 0,
     call: target === null ? null : lastStep(taskPathOf(target)).call,
     worker: target === null || target.worker === null ? null : workerNameOf(fleet, target.worker),
