@@ -1,5 +1,6 @@
 // A small installation for system tests: a scheduler, workers with the example package, and the REST calls the tests make.
 
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Run, RunEvent, RunEventList, RunList, RunRef, WorkerList, Workflow } from "@astraflow/protocol";
 import { type AstraProcess, makeTemporaryFolder, pollUntil, repositoryRoot, spawnAstra, waitMsMax } from "./processes.ts";
@@ -50,23 +51,38 @@ export interface WorkerOptions {
   readonly slots?: number;
   /** As a copied machine has it: an identity that is not this data folder's own. */
   readonly instanceId?: string;
+  /** Of the example packages. Each starts a process of its own. */
+  readonly packages?: readonly string[];
+}
+
+const usualPackages: readonly string[] = ["demo", "example.pkg", "system"];
+
+/** A folder that holds only these of the example packages. */
+export function linkExamplePackages(names: readonly string[]): string {
+  const folder = makeTemporaryFolder();
+  for (const name of names) symlinkSync(join(repositoryRoot, "examples", "packages", name), join(folder, name));
+  return folder;
 }
 
 /**
  * A worker that is on its way. Where a scheduler dies at one of its turns, whichever that is by the clock, nobody may wait for a worker
  * first: turns are also made while nothing happens, and a slow machine would see the death before the worker is there.
  */
-export function spawnWorker(
-  ws: string,
-  { name = "w-1", dataDir = join(makeTemporaryFolder(), "worker"), slots = 8, instanceId }: WorkerOptions = {},
-): AstraProcess {
+export function spawnWorker(ws: string, options: WorkerOptions = {}): AstraProcess {
+  const {
+    name = "w-1",
+    dataDir = join(makeTemporaryFolder(), "worker"),
+    slots = 8,
+    instanceId,
+    packages = usualPackages,
+  } = options;
   return spawnAstra(["worker"], {
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
     ASTRA_WORKER_TENANT: "default",
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
     ASTRA_WORKER_WORKER_NAME: name,
     ASTRA_WORKER_DATA_DIR: dataDir,
-    ASTRA_WORKER_PACKAGES_DIR: join(repositoryRoot, "examples", "packages"),
+    ASTRA_WORKER_PACKAGES_DIR: linkExamplePackages(packages),
     ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(slots),
     // Real pauses would only make the tests wait.
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",

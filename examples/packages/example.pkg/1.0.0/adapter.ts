@@ -136,6 +136,18 @@ export function debugGate({ params }: HandlerContext) {
   return { status: isAllowed ? "allowed" : "blocked", outputs: { allowed: isAllowed, payload } };
 }
 
+/** Fails with any code: always, or so many attempts and then no more. Attempts are those of the task, or those that a middleware makes. */
+export function fail({ params, attempt }: HandlerContext) {
+  const times = toNumber(params["times"], 0, "times");
+  const { hostCtx } = (params["__next"] ?? {}) as { hostCtx?: { attempt?: unknown } };
+  const current = typeof hostCtx?.attempt === "number" ? hostCtx.attempt : attempt;
+  if (times > 0 && current > times) return { attempts: current, done: true };
+  const code = toText(params["code"]) || "E.RUNNER.FAILURE";
+  const message = toText(params["message"]) || `attempt ${current} fails, as it was asked to`;
+  // Thrown errors have only the codes of the scheduler; a returned failure may have any.
+  return { status: "failed", outputs: { error: { code, message }, attempts: current } };
+}
+
 /** A value that was too large to travel stayed at this worker; a reference stands in its place. */
 function readParam({ params, resources }: HandlerContext, key: string): unknown {
   const value = params[key];

@@ -1,15 +1,19 @@
 // Middlewares and helpers that every installation has a use for: repeat what is inside, leave it out, make values, look at resources.
-// Containers are listed in the manifest and carried out by the scheduler; no handler of theirs is here.
+// Containers are listed in the manifest and carried out by the scheduler; no handler of theirs is here. Each function that this module
+// exports is the handler of a node.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { HandlerContext } from "@astraflow/sdk";
+import { isObject, type Params, payloadFor, readWholeNumber } from "./chain.ts";
 
-type Params = HandlerContext["params"];
+export { cacheMiddleware } from "./cache.ts";
+export { logMiddleware } from "./log.ts";
+export { retryMiddleware, timeoutMiddleware } from "./retry.ts";
 
 /** Runs what is inside several times, one after the other, and keeps what each gave. */
 export async function loopMiddleware(ctx: HandlerContext) {
-  const times = toWholeNumber(ctx.params["times"], 1, "times");
-  const delayMs = toWholeNumber(ctx.params["delayMs"], 0, "delayMs");
+  const times = readWholeNumber(ctx.params, "times", 1);
+  const delayMs = readWholeNumber(ctx.params, "delayMs", 0);
   const stopOnError = ctx.params["stopOnError"] !== false;
   const results: Params[] = [];
   const errors: { iteration: number; message: string }[] = [];
@@ -17,7 +21,7 @@ export async function loopMiddleware(ctx: HandlerContext) {
     if (iteration > 0 && delayMs > 0) await pause(delayMs, undefined, { signal: ctx.signal });
     ctx.feedback.send({ stage: "looping", progress: iteration / times, message: `${iteration + 1} of ${times}` });
     try {
-      results.push(await ctx.next(undefined, undefined, { iteration, times }));
+      results.push(await ctx.next(payloadFor(ctx), undefined, { iteration, times }));
     } catch (problem) {
       // A task that was stopped must not go on looping.
       ctx.signal.throwIfAborted();
@@ -32,7 +36,7 @@ export async function loopMiddleware(ctx: HandlerContext) {
 /** Lets what is inside run, or leaves it out: then the node counts as skipped. */
 export async function caseMiddleware(ctx: HandlerContext) {
   if (ctx.params["enabled"] === false) return { status: "skipped", outputs: { enabled: false } };
-  await ctx.next();
+  await ctx.next(payloadFor(ctx));
   return { enabled: true };
 }
 
@@ -67,11 +71,4 @@ export function uploadTest({ params, leased }: HandlerContext) {
   return { count: received.length, received, errors: params["__resourceBindingErrors"] ?? [] };
 }
 
-const asObject = (value: unknown): Params =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Params) : {};
-
-function toWholeNumber(value: unknown, fallback: number, name: string): number {
-  const read = value === undefined || value === null || value === "" ? fallback : Number(value);
-  if (!Number.isSafeInteger(read) || read < 0) throw new Error(`${name} must be a whole number from 0 on`);
-  return read;
-}
+const asObject = (value: unknown): Params => (isObject(value) ? value : {});

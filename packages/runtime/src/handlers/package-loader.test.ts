@@ -299,7 +299,7 @@ describe("the example workflows", () => {
     const loadedPackages = await loadPackages(examples);
     const types = new Set(loadedPackages.packages.flatMap((one) => typesIn(one.manifestJson)));
     const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
-    for (const name of ["welcome.json", "hello-chain.json", ...documents]) {
+    for (const name of ["welcome.json", "hello-chain.json", "patient.json", ...documents]) {
       const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
       const workflow = readWorkflow((document as { workflow?: unknown }).workflow ?? document);
       if (workflow instanceof Fault) throw workflow;
@@ -448,6 +448,18 @@ describe("the packages of the welcome journey", () => {
     const endless = given("example.pkg.delay", { durationSeconds: 3_600 }, { signal: controller.signal });
     controller.abort(new Error("not wanted"));
     await expect(endless).rejects.toThrow("not wanted");
+  });
+
+  it("[W1405] the fail node fails with the given code and message, or in the first attempts of its task or of a retry middleware", async () => {
+    const failure = { status: "failed", outputs: { error: { code: "E.SHOP.CLOSED", message: "come back" }, attempts: 7 } };
+    expect(await given("example.pkg.fail", { code: "E.SHOP.CLOSED", message: "come back" }, { attempt: 7 })).toEqual(failure);
+    expect(await given("example.pkg.fail", { times: 2 }, { attempt: 2 })).toMatchObject({
+      status: "failed",
+      outputs: { error: { code: "E.RUNNER.FAILURE", message: "attempt 2 fails, as it was asked to" } },
+    });
+    expect(await given("example.pkg.fail", { times: 2 }, { attempt: 3 })).toEqual({ attempts: 3, done: true });
+    const retried = { times: 2, __next: { hostCtx: { attempt: 3 } } };
+    expect(await given("example.pkg.fail", retried, { attempt: 1 })).toEqual({ attempts: 3, done: true });
   });
 
   it("[W168] the loop middleware calls next the given number of times in sequence, and stops at the first error unless configured not to", async () => {
