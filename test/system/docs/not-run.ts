@@ -40,6 +40,11 @@ export const notRun: readonly NotRun[] = [
     begins: "from astraflow_sdk.testing import run_adapter",
     why: "test/system/cli/python-sdk.test.ts runs the tests of this harness",
   },
+  {
+    page: "examples/README.md",
+    begins: "npx astra run examples/workflows/ask.json",
+    why: "needs a server with a language model; test/system/packages/llm-package.test.ts has one of its own",
+  },
   { page: "README.md", begins: "npm start", why: "test/repository/npm-start.test.ts runs it; here `astra up` stands for it" },
   { page: "README.md", begins: "✓  Load Welcome Config", why: `${redrawn}; apps/cli/src/runs/run-view.test.ts has such lines` },
   {

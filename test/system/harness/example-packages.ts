@@ -53,6 +53,7 @@ export interface LogLine {
 export class ExampleInstallation {
   readonly api: SchedulerApi;
   worker: AstraProcess;
+  readonly #http: string;
   readonly #ws: string;
   readonly #options: WorkerOptions;
   #runs = 0;
@@ -60,6 +61,7 @@ export class ExampleInstallation {
   private constructor(http: string, ws: string, worker: AstraProcess, options: WorkerOptions) {
     this.api = new SchedulerApi(http);
     this.worker = worker;
+    this.#http = http;
     this.#ws = ws;
     this.#options = options;
   }
@@ -97,6 +99,18 @@ export class ExampleInstallation {
 
   async logs(runId: string): Promise<readonly LogLine[]> {
     return (await this.api.get<{ items: LogLine[] }>(`/api/v1/runs/${runId}/logs`)).items;
+  }
+
+  /** Uploads a text and grants it to a package, for all workflows. */
+  async grantSecret(packageName: string, resourceKey: string, value: string): Promise<void> {
+    const form = new FormData();
+    form.set("file", new Blob([value]), resourceKey);
+    const headers = { authorization: "Bearer dev-token" };
+    const uploaded = await fetch(`${this.#http}/api/v1/resources`, { method: "POST", headers, body: form });
+    const { resourceId } = (await uploaded.json()) as { resourceId: string };
+    const grant = { resourceId, packageName, resourceKey, scope: "global" };
+    const response = await this.api.send("POST", "/api/v1/resource-grants", grant);
+    if (response.status !== 201) throw new Error(`the grant was refused: ${await response.text()}`);
   }
 
   /** Once a task of the node, or of one of its calls, is surely at the worker. */

@@ -299,7 +299,7 @@ describe("the example workflows", () => {
     const loadedPackages = await loadPackages(examples);
     const types = new Set(loadedPackages.packages.flatMap((one) => typesIn(one.manifestJson)));
     const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
-    for (const name of ["welcome.json", "hello-chain.json", "patient.json", ...documents]) {
+    for (const name of ["welcome.json", "hello-chain.json", "patient.json", "ask.json", ...documents]) {
       const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
       const workflow = readWorkflow((document as { workflow?: unknown }).workflow ?? document);
       if (workflow instanceof Fault) throw workflow;
