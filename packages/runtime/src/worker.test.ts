@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -53,9 +53,7 @@ describe("a worker on a real socket", () => {
     const { scheduler, worker } = await open();
     const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     expect(register.payload["packages"]).toEqual(
-      readdirSync(examples)
-        .toSorted()
-        .map((name) => ({ name, version: "1.0.0", status: "installed" })),
+      (await loadPackages(examples)).packages.map(({ name }) => ({ name, version: "1.0.0", status: "installed" })),
     );
 
     await scheduler.nextFrame("control.heartbeat");

@@ -58,7 +58,7 @@ export interface WorkerOptions {
 const usualPackages: readonly string[] = ["demo", "example.pkg", "system"];
 
 /** A folder that holds only these of the example packages. */
-export function linkExamplePackages(names: readonly string[]): string {
+function linkExamplePackages(names: readonly string[]): string {
   const folder = makeTemporaryFolder();
   for (const name of names) symlinkSync(join(repositoryRoot, "examples", "packages", name), join(folder, name));
   return folder;

@@ -1,6 +1,6 @@
 // A server that speaks as OpenAI's does, for the tests of the package `llm`: it records what it was asked and answers as the test says.
 
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
 
@@ -27,7 +27,7 @@ afterEach(async () => {
 
 export async function startModelServer(answer: AnswerRequest): Promise<ModelServer> {
   const requests: ModelRequest[] = [];
-  const server = createServer(async (request, response) => {
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const parts: Uint8Array[] = [];
     for await (const part of request) parts.push(part as Uint8Array);
     const aborted = new Promise<void>((resolve) => response.once("close", () => response.writableFinished || resolve()));
@@ -35,19 +35,22 @@ export async function startModelServer(answer: AnswerRequest): Promise<ModelServ
     const read = { path: request.url ?? "", headers: request.headers, body, aborted };
     requests.push(read);
     await answer(response, read);
+  };
+  const server = createServer((request, response) => {
+    handle(request, response).catch((problem: unknown) => response.destroy(problem as Error));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const handle: ModelServer = {
+  const started: ModelServer = {
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     requests,
     close: () => {
-      running.delete(handle);
+      running.delete(started);
       server.closeAllConnections();
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };
-  running.add(handle);
-  return handle;
+  running.add(started);
+  return started;
 }
 
 export const eventOf = (data: unknown): string => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;

@@ -1,8 +1,8 @@
 // The package `llm` through a scheduler and a worker, against a server of the test: the key, the stream, a second attempt, and an end.
 
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { ServerResponse } from "node:http";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ExampleInstallation, exampleNode, exampleWorkflow, nodeOf } from "../harness/example-packages.ts";
 import { answerJson, answerStream, endEvents, startModelServer, streamHead, tokenEvent } from "../harness/model-server.ts";

@@ -1,7 +1,7 @@
 // Nodes that ask a language model behind any endpoint that speaks as OpenAI's does: chat, completion, embeddings. Answers are streamed: each
 // piece is a chunk on the channel `llm`, and the text so far is the result `text` to look at.
 
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { type AnswerPiece, readAnswer, readDocument } from "./answer.ts";
 import { LlmFailure, reportFailure } from "./failure.ts";
 import { checkSchema, findMismatch } from "./json-schema.ts";

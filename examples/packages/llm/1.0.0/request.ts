@@ -1,7 +1,7 @@
 // One request to the server: where it goes, with which key, for how long, and what its refusals mean. The key comes from a granted resource and
 // goes nowhere but into the header of this request.
 
-import type { HandlerContext } from "@astraflow/runtime";
+import type { HandlerContext } from "@astraflow/sdk";
 import { LlmFailure, refusalOf } from "./failure.ts";
 
 type Params = HandlerContext["params"];

@@ -10,6 +10,8 @@ import { describePackagesForRegister, type LoadedPackages, loadPackages } from "
 
 const typesIn = (manifestJson: JsonObject) => (manifestJson as unknown as Manifest).nodes.map(({ type }) => type);
 const examples = fileURLToPath(new URL("../../../../examples/packages", import.meta.url));
+/** Packages for Python need a host, which no test here has. */
+const noHost = { dir: path.join(examples, "python/1.0.0"), message: "package python 1.0.0 has no adapter for Node" };
 const roots: string[] = [];
 afterEach(async () => {
   for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
@@ -319,7 +321,7 @@ describe("the example workflows", () => {
 describe("the demo package", () => {
   const run = async (type: string, params: object, part: object = {}) => {
     const loadedPackages = await loadPackages(examples);
-    expect(loadedPackages.problems).toEqual([]);
+    expect(loadedPackages.problems).toMatchObject([noHost]);
     const context = { params, attempt: 1, signal: new AbortController().signal, feedback: { send() {} }, ...part };
     return loadedPackages.handlers.findHandler("demo", "1.0.0", type)?.handler(context as unknown as HandlerContext);
   };
@@ -513,7 +515,7 @@ describe("the packages of the welcome journey", () => {
       typesIn(manifestJson).filter((type) => !nodeTypes.includes(type)),
     );
 
-    expect(loadedPackages.problems).toEqual([]);
+    expect(loadedPackages.problems).toMatchObject([noHost]);
     expect(missing).toEqual(["workflow.container"]);
   });
 });
