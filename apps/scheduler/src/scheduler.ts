@@ -196,6 +196,7 @@ const doorOptions = (config: SchedulerConfig, environment: ServiceEnvironment) =
   isMetricsOpen: config.isDev,
   corsOrigins: config.corsOrigins,
   trustedProxies: config.trustedProxies,
+  answerLimits: { stalledMs: config.answerTimeoutMs },
   packageOrigins: config.packageOrigins,
   allowsUnsignedPackages: config.allowsUnsignedPackages,
   ...(config.publicUrl !== "" && { publicUrl: config.publicUrl }),

@@ -5,6 +5,7 @@ import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault, sessionPath } from "@astraflow/protocol";
 import { createServices, VolatileEvents } from "@astraflow/services";
+import { PipelinedRequests } from "./rest/requests/pipelined-requests.ts";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { answerUnreadableRequests } from "./rest/requests/unreadable-requests.ts";
 import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
@@ -18,9 +19,11 @@ export class Doors {
   readonly #rest: ReturnType<typeof createRestServer>;
   readonly #closeServices: () => void;
   readonly #environment: DoorsOptions["environment"];
+  readonly #metrics: DoorsOptions["metrics"];
 
   constructor(options: DoorsOptions) {
     this.#environment = options.environment;
+    this.#metrics = options.metrics;
     const volatile = options.volatile ?? new VolatileEvents();
     const services = createServices({ ...options, volatile });
     const { vendorFrames: extensions, manifestRecorder, findLostResources, dispatchResources } = services;
@@ -52,7 +55,8 @@ export class Doors {
     server.headersTimeout = restLimits.headersMs;
     server.requestTimeout = restLimits.requestMs;
     answerUnreadableRequests(server, this.#environment);
-    server.on("request", (request, response) => this.#rest.routing(request, response));
+    const requests = new PipelinedRequests((request, response) => this.#rest.routing(request, response), this.#metrics);
+    server.on("request", requests.add);
     server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
       // The query is neither read nor logged: a token in a URL is never accepted.
       if (request.url?.split("?")[0] === sessionPath) return this.#session.upgrade(request, socket, head);

@@ -141,6 +141,7 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   /** Proxies whose X-Forwarded-For counts. */
   trustedProxies: settings.trustedProxy,
   httpConnectionsMax: settings.httpConnections,
+  answerTimeoutMs: settings.answerTimeout,
   /** Origins that packages may be installed from although they are not public https addresses. */
   packageOrigins: settings.packageOrigin,
   allowsUnsignedPackages: settings.packageUnsigned,

@@ -11,6 +11,8 @@ import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
 import { restLimits } from "./requests/rest-call.ts";
 import { limitStrangerBody } from "./requests/stranger-bodies.ts";
+import type { StreamReader } from "./requests/stream-budget.ts";
+import { type AnswerLimits, UnreadAnswers } from "./requests/unread-answers.ts";
 import { commonHeaders, RestApi, type RestApiOptions, type RestResponse } from "./rest-api.ts";
 
 export interface RestServerOptions extends RestApiOptions {
@@ -22,6 +24,8 @@ export interface RestServerOptions extends RestApiOptions {
   readonly trustedProxies?: readonly string[];
   /** Bytes of all bodies that are received at once, where it differs from the usual. */
   readonly bodyBytesTotalMax?: number;
+  /** What may wait of answers that nobody takes, and for how long, where it differs from the usual. */
+  readonly answerLimits?: Partial<AnswerLimits>;
 }
 
 export function createRestServer(options: RestServerOptions, services?: Services): FastifyInstance {
@@ -30,10 +34,26 @@ export function createRestServer(options: RestServerOptions, services?: Services
   const crossOrigin = createCrossOriginPolicy(options.corsOrigins ?? []);
   const readAddress = createClientAddressReader(options.trustedProxies);
   const bodies = new BodyBudget(options.bodyBytesTotalMax);
+  const answers = new UnreadAnswers(environment, options.metrics, options.answerLimits);
   const addCommonHeaders = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     reply.headers({ ...commonHeaders(request.id), ...crossOrigin.responseHeaders(request) });
   const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     writeResponse(api.errorResponse(problem, request.id), reply);
+  const writeResponse = (response: WholeResponse, reply: FastifyReply, caller: StreamReader = stranger): FastifyReply => {
+    const { request } = reply;
+    if (!answers.isLarge(response.body) || request.method === "HEAD") {
+      sendWhole(response, reply);
+      answers.watch(reply.raw, caller);
+      return reply;
+    }
+    const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
+    // What was changed is always answered.
+    const refusal = request.method === "GET" ? answers.capacityFault(caller, body.length) : null;
+    if (refusal !== null) return writeResponse(api.errorResponse(refusal, request.id), reply, caller);
+    const headers = { ...response.headers, "content-length": String(body.length) };
+    answers.writeBody(takeOver({ ...response, headers }, reply), body, caller);
+    return reply;
+  };
 
   const refuseRoute = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const methods = methodsOfPath(pathOf(request));
@@ -65,7 +85,10 @@ export function createRestServer(options: RestServerOptions, services?: Services
     if (request.is404 || methodsOfWrittenPaths.get(pathOf(request))?.includes(request.method) === false)
       return refuseRoute(request, reply);
   });
-  app.addHook("onClose", async () => api.close());
+  app.addHook("onClose", async () => {
+    answers.close();
+    api.close();
+  });
   app.setErrorHandler(writeError);
   app.setNotFoundHandler((request, reply) => refuseRoute(request, reply));
 
@@ -104,8 +127,11 @@ export function createRestServer(options: RestServerOptions, services?: Services
         const { stream, bytes, ...head } = answer;
         // Who asks with HEAD for a stream, or for bytes, gets the head.
         const isHead = request.method === "HEAD";
-        if (bytes !== undefined && !isHead) return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
-        if (bytes === undefined && (stream === undefined || isHead)) return writeResponse(head, reply);
+        if (bytes !== undefined && !isHead) {
+          answers.watch(reply.raw, identity, true);
+          return reply.code(head.status).headers(head.headers).send(Readable.from(bytes()));
+        }
+        if (bytes === undefined && (stream === undefined || isHead)) return writeResponse(head, reply, identity);
         const raw = takeOver(head, reply);
         // The library would count the bytes of a body that is not sent, and say that there are none.
         if (stream === undefined) raw.end();
@@ -122,7 +148,10 @@ export function createRestServer(options: RestServerOptions, services?: Services
     scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
     for (const [name, route] of all) if (route.takes !== undefined) addRoute(scope, name, route);
   });
-  if (options.page !== undefined) serveDemoPage(app, options.page);
+  if (options.page !== undefined) {
+    const page = demoPageResponse(options.page);
+    app.get("/", (_request, reply) => writeResponse(page, reply));
+  }
   return app;
 }
 
@@ -154,14 +183,21 @@ function headerOf(request: FastifyRequest, name: string): string | undefined {
   return Array.isArray(value) ? value.join(",") : value;
 }
 
-function writeResponse({ status, headers, body }: RestResponse, reply: FastifyReply): FastifyReply {
+/** An answer that is there as a whole. */
+interface WholeResponse extends Omit<RestResponse, "body" | "stream" | "bytes"> {
+  readonly body: string | Buffer;
+}
+
+const stranger: StreamReader = { tenant: "", user: "" };
+
+function sendWhole({ status, headers, body }: WholeResponse, reply: FastifyReply): FastifyReply {
   if (status !== 204) return reply.code(status).headers(headers).send(body);
   const { "content-type": _media, ...rest } = headers;
   return reply.code(status).headers(rest).send();
 }
 
 /** Writes the head. From here on the response is ours; the library only hears that it is. */
-function takeOver({ status, headers }: RestResponse, reply: FastifyReply): FastifyReply["raw"] {
+function takeOver({ status, headers }: Omit<WholeResponse, "body">, reply: FastifyReply): FastifyReply["raw"] {
   const common = reply.getHeaders() as Readonly<Record<string, string>>;
   reply.hijack();
   return reply.raw.writeHead(status, { ...common, ...headers });
@@ -201,8 +237,9 @@ function writeStream(stream: OpenStream, raw: FastifyReply["raw"], environment: 
 }
 
 /** One file with its script inside, talking to this server only. */
-function serveDemoPage(app: FastifyInstance, page: string): void {
+function demoPageResponse(page: string): WholeResponse {
   const policy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
-  app.get("/", (_request, reply) => reply.header("content-security-policy", policy).type("text/html; charset=utf-8").send(page));
+  const headers = { "content-security-policy": policy, "content-type": "text/html; charset=utf-8" };
+  return { status: 200, headers, body: Buffer.from(page) };
 }

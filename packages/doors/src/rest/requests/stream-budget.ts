@@ -2,6 +2,7 @@
 // much, and continue from their cursors when they come back.
 
 import { type Fault, fault } from "@astraflow/protocol";
+import { evictAboveTotal } from "../../environment/byte-total.ts";
 import type { MetricsRegistry } from "../../environment/metrics-registry.ts";
 import type { EventSink } from "./event-stream.ts";
 
@@ -78,7 +79,11 @@ export class StreamBudget {
     this.#uncheckedBytes += bytes;
     if (this.#uncheckedBytes < this.#limits.checkBytes) return;
     this.#uncheckedBytes = 0;
-    if (this.#measure().bytes > this.#limits.waitingBytesTotalMax) this.#evictSlowest();
+    evictAboveTotal(this.#streams, {
+      bytesOf: ({ sink }) => sink.waitingBytes,
+      bytesMax: this.#limits.waitingBytesTotalMax,
+      evict: (stream) => this.#evict(stream),
+    });
   }
 
   #measure(): { readonly streams: number; readonly bytes: number } {
@@ -87,19 +92,11 @@ export class StreamBudget {
     return { streams: this.#streams.size, bytes };
   }
 
-  /** Down to three quarters, so that it is not due again with the next write. */
-  #evictSlowest(): void {
-    const bySize = [...this.#streams].map((stream) => ({ stream, bytes: stream.sink.waitingBytes }));
-    bySize.sort((one, other) => other.bytes - one.bytes);
-    let total = bySize.reduce((sum, { bytes }) => sum + bytes, 0);
-    for (const { stream, bytes } of bySize) {
-      if (total <= this.#limits.waitingBytesTotalMax * 0.75) return;
-      total -= bytes;
-      // An end with a last word would wait behind what the reader does not take.
-      stream.sink.destroy();
-      stream.onEvicted();
-      this.#metrics?.evicted(stream.tenant);
-    }
+  #evict(stream: BudgetedStream): void {
+    // An end with a last word would wait behind what the reader does not take.
+    stream.sink.destroy();
+    stream.onEvicted();
+    this.#metrics?.evicted(stream.tenant);
   }
 }
 

@@ -1,6 +1,7 @@
 // The sessions of this process: by id, at most one per worker, and the detached ones, which end when they are not resumed in time.
 
 import { fault } from "@astraflow/protocol";
+import { evictAboveTotal } from "../../environment/byte-total.ts";
 import type { SessionLimits } from "../connection/session-limits.ts";
 import type { Session } from "./session.ts";
 
@@ -90,18 +91,12 @@ export class SessionRegistry {
 
   /** Resets the sessions that hold most while all of them together hold too much. Their workers come back, and lose nothing that they hold. */
   limitHeldBytes(): void {
-    const { heldBytesTotalMax } = this.#limits;
-    let total = 0;
-    for (const session of this.#byId.values()) total += heldBytesOf(session);
-    if (total <= heldBytesTotalMax) return;
-    const bySize = [...this.#byId.values()].map((session) => ({ session, bytes: heldBytesOf(session) }));
-    bySize.sort((one, other) => other.bytes - one.bytes);
-    for (const { session, bytes } of bySize) {
-      // Down to three quarters, so that it is not due again at the next look.
-      if (total <= heldBytesTotalMax * 0.75) return;
-      total -= bytes;
-      session.reset(fault("E.OVERLOADED", "the sessions of this scheduler hold too much together, and this one holds most"));
-    }
+    evictAboveTotal([...this.#byId.values()], {
+      bytesOf: heldBytesOf,
+      bytesMax: this.#limits.heldBytesTotalMax,
+      evict: (session) =>
+        session.reset(fault("E.OVERLOADED", "the sessions of this scheduler hold too much together, and this one holds most")),
+    });
   }
 
   /** Ends the sessions that were detached for too long. */
