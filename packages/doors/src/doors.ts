@@ -5,14 +5,18 @@ import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault, sessionPath } from "@astraflow/protocol";
 import { createServices, VolatileEvents } from "@astraflow/services";
+import { LoopTurns } from "./rest/requests/loop-turns.ts";
 import { PipelinedRequests } from "./rest/requests/pipelined-requests.ts";
 import { restLimits } from "./rest/requests/rest-call.ts";
 import { answerUnreadableRequests } from "./rest/requests/unreadable-requests.ts";
-import { createRestServer, type RestServerOptions } from "./rest/rest-server.ts";
+import { createRestServer, isProbe, type RestServerOptions } from "./rest/rest-server.ts";
 import { logWorkerEvents } from "./session/lifecycle/engine-effects.ts";
 import { refuseUpgrade, SessionDoor, type SessionDoorOptions } from "./session/server/websocket-door.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestServerOptions;
+
+/** Heads of requests, before it is known whose they are: addresses take turns. Connections and what they send ahead have limits of their own. */
+const headTurnLimits = { itemsMax: Number.POSITIVE_INFINITY, itemsPerTenantMax: Number.POSITIVE_INFINITY };
 
 export class Doors {
   readonly #session: SessionDoor;
@@ -55,7 +59,16 @@ export class Doors {
     server.headersTimeout = restLimits.headersMs;
     server.requestTimeout = restLimits.requestMs;
     answerUnreadableRequests(server, this.#environment);
-    const requests = new PipelinedRequests((request, response) => this.#rest.routing(request, response), this.#metrics);
+    const heads = new LoopTurns(this.#environment, headTurnLimits);
+    const requests = new PipelinedRequests((request, response) => {
+      const { socket, url } = request;
+      const turn = isProbe(url) ? null : heads.begin(socket.remoteAddress ?? "", 0);
+      if (turn === null) return this.#rest.routing(request, response);
+      turn.then(
+        () => this.#rest.routing(request, response),
+        () => socket.destroy(),
+      );
+    }, this.#metrics);
     server.on("request", requests.add);
     server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
       // The query is neither read nor logged: a token in a URL is never accepted.

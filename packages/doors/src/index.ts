@@ -18,6 +18,7 @@ export {
 export { Doors } from "./doors.ts";
 export { createMetricsRegistry } from "./environment/metrics-registry.ts";
 export { type ForwardedRequest, type OwnThread, toAuthorizedRequest } from "./rest/own-thread.ts";
+export { TenantTurns, type TurnLimits } from "./rest/requests/tenant-turns.ts";
 export { RestApi, type RestResponse } from "./rest/rest-api.ts";
 export { createRestServer } from "./rest/rest-server.ts";
 export type { LoopTimes } from "./rest/system/system-routes.ts";

@@ -112,12 +112,12 @@ const withSchema = (number: number, parameters: unknown, schema: unknown): Workf
   workflow(number, [node(0, { parameters, schema: { parameters: schema } })]);
 
 /** Each of 29 schemas is one of the last one twice: a naive check takes 2^29 steps. */
-function doublingSchema(): object {
-  const definitions = range(29, (at) => {
+function doublingSchema(depth = 29): object {
+  const definitions = range(depth, (at) => {
     const inner = at === 0 ? { type: "string" } : { $ref: `#/$defs/d${at - 1}` };
     return [`d${at}`, { oneOf: [inner, inner] }] as const;
   });
-  return { type: "object", properties: { x: { $ref: "#/$defs/d28" } }, $defs: Object.fromEntries(definitions) };
+  return { type: "object", properties: { x: { $ref: `#/$defs/d${depth - 1}` } }, $defs: Object.fromEntries(definitions) };
 }
 
 /** Schemas and values that cost far more than their length, and workflows with as many problems as there are nodes. */
@@ -180,6 +180,30 @@ export const costlyWorkflows = {
       range(nodesMax, (at) => edge(at, at, (at + 1) % nodesMax)),
     ),
 } as const;
+
+/** Below 64 KiB each, so that they are checked where they arrive: costly only where hundreds come at once. */
+export const burstWorkflows = {
+  nodes: () =>
+    workflow(
+      50,
+      range(330, (at) => node(at)),
+    ),
+  unknownFields: () =>
+    workflow(
+      51,
+      range(250, (at) => node(at, { paramters: {}, timeoutMS: 1, lable: "x" })),
+    ),
+  unknownPackages: () =>
+    workflow(
+      52,
+      range(280, (at) => node(at, { package: { name: `unknown-package-${at}`, version: "9.9.9" } })),
+    ),
+  schemas: () =>
+    workflow(
+      53,
+      range(40, (at) => node(at, { parameters: { x: "text" }, schema: { parameters: doublingSchema(8) } })),
+    ),
+};
 
 /** Texts that no JSON reader should spend long on. */
 export const costlyTexts = {

@@ -2,7 +2,7 @@
 // ended with its request. It is started when it is first needed: most installations have no such request for days.
 
 import { Worker } from "node:worker_threads";
-import type { ForwardedRequest, OwnThread, RestResponse } from "@astraflow/doors";
+import { type ForwardedRequest, type OwnThread, type RestResponse, TenantTurns, type TurnLimits } from "@astraflow/doors";
 import type { CommandRequest, Effect, FaultData } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import {
@@ -14,7 +14,6 @@ import {
   type StoredArchive,
 } from "@astraflow/services";
 import type { SchedulerConfig } from "../settings/config.ts";
-import { TenantTurns, type TurnLimits } from "./tenant-turns.ts";
 
 /** Plain data that the thread starts with. */
 export interface RequestThreadData
@@ -56,6 +55,7 @@ export const requestThreadLimits: RequestThreadLimits = {
   itemsMax: 64,
   itemsPerTenantMax: 16,
   bytesMax: 64 * 1024 * 1024,
+  bytesPerTenantMax: 32 * 1024 * 1024,
   cpuMsMax: 5_000,
   wallMsMax: 60_000,
   watchMs: 250,

@@ -9,6 +9,7 @@ import { BodyBudget } from "./requests/body-budget.ts";
 import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.ts";
 import { type OpenStream, streamLimits } from "./requests/event-stream.ts";
+import { LoopTurns } from "./requests/loop-turns.ts";
 import { restLimits } from "./requests/rest-call.ts";
 import { limitStrangerBody } from "./requests/stranger-bodies.ts";
 import type { StreamReader } from "./requests/stream-budget.ts";
@@ -34,6 +35,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
   const crossOrigin = createCrossOriginPolicy(options.corsOrigins ?? []);
   const readAddress = createClientAddressReader(options.trustedProxies);
   const bodies = new BodyBudget(options.bodyBytesTotalMax);
+  const loopTurns = new LoopTurns(environment);
   const answers = new UnreadAnswers(environment, options.metrics, options.answerLimits);
   const addCommonHeaders = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     reply.headers({ ...commonHeaders(request.id), ...crossOrigin.responseHeaders(request) });
@@ -113,6 +115,9 @@ export function createRestServer(options: RestServerOptions, services?: Services
       handler: async (request, reply) => {
         const identity = identities.get(request);
         if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
+        const body = Buffer.isBuffer(request.body) ? request.body : null;
+        const turn = isProbe(route.path) ? null : loopTurns.begin(identity.tenant, body?.length ?? 0);
+        if (turn !== null) await turn;
         const answer = await api.respond(name, {
           requestId: request.id,
           identity,
@@ -120,7 +125,7 @@ export function createRestServer(options: RestServerOptions, services?: Services
           params: readPathParameters(request.params as Record<string, string> | undefined),
           query: (request.query ?? {}) as Record<string, unknown>,
           header: (of) => headerOf(request, of),
-          body: Buffer.isBuffer(request.body) ? request.body : null,
+          body,
           ...(request.body instanceof Readable && { stream: limitBytes(request, request.body, bodyLimitOf(route)) }),
           address: readAddress(request.raw),
         });
@@ -154,6 +159,10 @@ export function createRestServer(options: RestServerOptions, services?: Services
   }
   return app;
 }
+
+/** Whoever watches this process asks these, also while it is busy. */
+const probePaths: ReadonlySet<string> = new Set([routes.getHealth.path, routes.getReadiness.path]);
+export const isProbe = (path: string | undefined): boolean => path !== undefined && probePaths.has(path);
 
 const tailPattern = `{${tailParameter}}`;
 

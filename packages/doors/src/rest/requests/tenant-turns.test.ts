@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { TenantTurns } from "./tenant-turns.ts";
 
-const roomy = { itemsMax: 100, itemsPerTenantMax: 50, bytesMax: 1_000 };
+const roomy = { itemsMax: 100, itemsPerTenantMax: 50, bytesMax: 1_000, bytesPerTenantMax: 1_000 };
 
 it("[O610] tenants take turns: a request waits for one request of another tenant at a time, however many that one has sent", () => {
   const turns = new TenantTurns<string>(roomy);
@@ -26,9 +26,10 @@ it("[O610] a tenant whose only request was just taken comes after another one th
 });
 
 it("[O611] the queue of long requests is bounded for each tenant, for all together and by the bytes of their bodies", () => {
-  const turns = new TenantTurns<number>({ itemsMax: 3, itemsPerTenantMax: 2, bytesMax: 10 });
+  const turns = new TenantTurns<number>({ itemsMax: 3, itemsPerTenantMax: 2, bytesMax: 10, bytesPerTenantMax: 9 });
 
   expect(turns.push("a", 1, 4)).toBeNull();
+  expect(turns.push("a", 2, 6)).toBe("those of tenant a that wait have 4 bytes already");
   expect(turns.push("a", 2, 4)).toBeNull();
   expect(turns.push("a", 3, 0)).toBe("2 of tenant a wait already");
   expect(turns.push("b", 4, 4)).toBe("those that wait have 8 bytes already");
