@@ -85,6 +85,7 @@ export class SessionMutator {
       pong: () => handlers.pong(),
       drained: () => handlers.drained(),
       bytesReceived: (bytes) => handlers.bytesReceived(bytes),
+      refuse: (why) => handlers.refuse(why),
       closed: (code) => handlers.closed(code),
     };
   }

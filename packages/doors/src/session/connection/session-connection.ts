@@ -148,6 +148,12 @@ export class SessionConnection implements WorkerSocketEvents {
     if (this.unauthenticatedBytes > this.limits.unauthenticatedBytesMax) this.socket.terminate();
   }
 
+  refuse(why: Fault): void {
+    if (this.isClosed) return;
+    this.guard(() => this.owner.reset(why));
+    this.owner.scheduleFlush();
+  }
+
   closed(code: number): void {
     this.cancelDelayedClose?.();
     this.onClosed(this);

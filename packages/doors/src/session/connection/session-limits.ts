@@ -49,6 +49,8 @@ export const sessionLimits = {
   /** Frames from this on are read one at a time, in steps, and so many bytes of them may wait; the session of a further one is reset. */
   largeFrameBytesMin: 512 * KiB,
   largeFramesBytesMax: 512 * MiB,
+  /** Bytes of frames of all sockets that have not arrived as a whole; above this the sockets that hold most are reset. */
+  unfinishedFramesBytesMax: 256 * MiB,
   /** Heartbeats and other unnumbered frames the engine has not answered. */
   unnumberedMax: 256,
   unansweredHeartbeatsMax: 4,

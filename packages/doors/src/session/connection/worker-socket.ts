@@ -1,5 +1,6 @@
 // A worker's socket as the session server needs it, and the events it reports. websocket-door.ts implements it; the simulator has its own.
 
+import type { Fault } from "@astraflow/protocol";
 import type { PeerCertificate } from "../../auth/certificates.ts";
 
 export interface WorkerSocket {
@@ -34,5 +35,7 @@ export interface WorkerSocketEvents {
   drained(): void;
   /** So many bytes arrived, whole frames or not. Only wanted until the peer has authenticated. */
   bytesReceived(bytes: number): void;
+  /** What the peer has sent cannot be taken: it is told why, and the connection ends. */
+  refuse(why: Fault): void;
   closed(code: number): void;
 }

@@ -6,6 +6,8 @@ import { type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/
 import { WebSocket, WebSocketServer } from "ws";
 import { readPeerCertificate } from "../../auth/certificates.ts";
 import { createClientAddressReader, type ReadClientAddress } from "../../auth/client-address.ts";
+import { type SessionLimits, sessionLimits } from "../connection/session-limits.ts";
+import { UnfinishedFrames } from "../connection/unfinished-frames.ts";
 import type { WorkerSocket } from "../connection/worker-socket.ts";
 import { SessionServer, type SessionServerOptions } from "./session-server.ts";
 
@@ -16,14 +18,20 @@ export interface SessionDoorOptions extends SessionServerOptions {
   readonly trustedProxies?: readonly string[];
 }
 
+/** Of a ping or pong of a client: two bytes and the mask. */
+const controlFrameHeadBytes = 6;
+
 export class SessionDoor {
   readonly #sessionServer: SessionServer;
   readonly #options: SessionDoorOptions;
   readonly #readAddress: ReadClientAddress;
+  readonly #limits: SessionLimits;
+  readonly #unfinishedFrames: UnfinishedFrames;
   readonly #webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    // Twice what a frame may have: one that is too large is answered with its code, one that is far too large only closes the socket.
+    // Twice what a frame may have: one that is too large is answered with its code, as soon as it has more; one that says at its start
+    // that it is far too large only closes the socket.
     maxPayload: 2 * wireLimits.frameBytesMax,
     // Answered by hand, so that a flood of pings cannot fill the socket of a peer that does not read.
     autoPong: false,
@@ -34,6 +42,10 @@ export class SessionDoor {
     this.#options = options;
     this.#readAddress = createClientAddressReader(options.trustedProxies);
     this.#sessionServer = new SessionServer(options);
+    this.#limits = { ...sessionLimits, ...options.limits };
+    this.#unfinishedFrames = new UnfinishedFrames(this.#limits.unfinishedFramesBytesMax);
+    const gauge = options.metrics.gauge("ws_unfinished_bytes", "Bytes of frames that have not arrived as a whole.", []);
+    options.metrics.onScrape(() => gauge.withLabels().set(this.#unfinishedFrames.bytes));
   }
 
   get connections(): number {
@@ -54,13 +66,33 @@ export class SessionDoor {
       toWorkerSocket(ws, raw, { address, markAuthenticated: () => raw.off("data", countBytes) }),
     );
     raw.on("data", countBytes);
+    const unfinished = this.#unfinishedFrames.add((why) => {
+      connection.refuse(why);
+      // What it still sends stays in the network, and what it has sent is freed with the socket.
+      ws.pause();
+      this.#options.environment.timers.after(this.#limits.resetCloseDelayMs, () => ws.terminate());
+    });
+    // Before the library reads them: a frame that they complete counts no more.
+    raw.prependListener("data", (chunk: Buffer) => unfinished.countBytes(chunk.length));
     raw.on("drain", () => connection.drained());
-    ws.on("message", (data, isBinary) => connection.message(data as Buffer, isBinary));
-    ws.on("pong", () => connection.pong());
-    ws.on("ping", (data) => connection.ping(data));
+    ws.on("message", (data, isBinary) => {
+      unfinished.finish();
+      connection.message(data as Buffer, isBinary);
+    });
+    ws.on("pong", (data) => {
+      unfinished.discount(data.length + controlFrameHeadBytes);
+      connection.pong();
+    });
+    ws.on("ping", (data) => {
+      unfinished.discount(data.length + controlFrameHeadBytes);
+      connection.ping(data);
+    });
     // Every error is followed by a close, which is what counts; without a listener the error would be uncaught.
     ws.on("error", ({ message: problem }) => this.#options.environment.log({ level: "info", event: "session.socket", problem }));
-    ws.on("close", (code) => connection.closed(code));
+    ws.on("close", (code) => {
+      unfinished.remove();
+      connection.closed(code);
+    });
   }
 
   /** Closes all connections; resolves when the last socket is gone. */
