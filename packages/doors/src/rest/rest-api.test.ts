@@ -1,4 +1,4 @@
-import { limits, type RouteName } from "@astraflow/protocol";
+import { fault, limits, type RouteName } from "@astraflow/protocol";
 import { EngineClient } from "@astraflow/services";
 import { createFakeEnvironment, sampleChain, sampleDigest } from "@astraflow/services/testing";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { emptyReader, sampleTokens } from "../testing/doors-fixture.ts";
 import { RestApi, type RestRequest } from "./rest-api.ts";
 
 /** Answers in a microtask, as a simulated engine may. */
-function openCalls() {
+function openCalls(environment = createFakeEnvironment()) {
   const engineClient = new EngineClient(
     (items) =>
       queueMicrotask(() =>
@@ -25,7 +25,7 @@ function openCalls() {
   return new RestApi({
     engineClient,
     authenticate: sampleTokens,
-    environment: createFakeEnvironment(),
+    environment,
     metrics: createMetricsRegistry(),
     reader: emptyReader,
     digest: sampleDigest,
@@ -72,5 +72,23 @@ describe("calls without HTTP", () => {
 
     expect([answer.status, JSON.parse(answer.body)]).toMatchObject([status, { error, requestId: "name-1" }]);
     expect(answer.headers["www-authenticate"]).toBe(status === 401 ? "Bearer" : undefined);
+  });
+
+  it("[A1465] requests that are refused while the store is away are counted in a line whenever their number has doubled, and have no stack", () => {
+    const environment = createFakeEnvironment();
+    const calls = openCalls(environment);
+    const refuse = (times: number) => {
+      for (let at = 0; at < times; at += 1) calls.errorResponse(fault("E.STORE.BUSY", "the disk is full"), `r-${at}`);
+    };
+
+    refuse(180);
+    environment.advance(120_000);
+    refuse(1);
+    calls.errorResponse(fault("E.INTERNAL", "a bug"), "r-bug");
+
+    const lines = environment.logRecords.map(({ event, code, refused }) => [event, code, refused]);
+    const counts = [1, 2, 4, 8, 16, 32, 64, 128, 1].map((refused) => ["rest.refused", "E.STORE.BUSY", refused]);
+    expect(lines).toEqual([...counts, ["rest.failed", "E.INTERNAL", undefined]]);
+    expect(JSON.stringify(environment.logRecords.slice(0, -1))).not.toContain("at ");
   });
 });

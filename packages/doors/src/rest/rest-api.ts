@@ -14,6 +14,7 @@ import { eventsHandlers } from "./events/event-routes.ts";
 import { isMovedAtOnce, type OwnThread, toForwardedRequest } from "./own-thread.ts";
 import { packageHandlers } from "./packages/package-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
+import { RefusalLog } from "./requests/refusal-log.ts";
 import { type AuthorizedRequest, RestCall, type RestReply, type RouteHandler, throwIfFault } from "./requests/rest-call.ts";
 import { StreamBudget, type StreamBudgetLimits } from "./requests/stream-budget.ts";
 import { resourceHandlers } from "./resources/resource-routes.ts";
@@ -69,10 +70,12 @@ export class RestApi {
   readonly #handlers: Record<RouteName, RouteHandler>;
   readonly #movableRoutes: ReadonlySet<RouteName>;
   readonly #shutdownListeners = new Set<() => void>();
+  readonly #refusals: RefusalLog;
 
   constructor(options: RestApiOptions, services: Services = createServices(options)) {
     this.#options = options;
     this.#services = services;
+    this.#refusals = new RefusalLog(options.environment);
     const documentHandlers = documentRouteHandlers(services);
     this.#movableRoutes = new Set(Object.keys(documentHandlers) as RouteName[]);
     this.#handlers = { ...routeHandlers(options, services, this.#shutdownListeners), ...documentHandlers };
@@ -142,7 +145,7 @@ export class RestApi {
     const { status, body } = toErrorResponse(problem, requestId);
     const waitMs = body.details?.["retryAfterMs"];
     // Rejections under load are no failures and must not fill the log.
-    if (status >= 500 && body.error !== "E.OVERLOADED") {
+    if (status >= 500 && body.error !== "E.OVERLOADED" && !this.#refusals.count(body.error, problem, requestId)) {
       const about = { requestId, code: body.error, problem: stackOf(problem) };
       this.#options.environment.log({ level: "error", event: "rest.failed", ...about });
     }
