@@ -119,14 +119,17 @@ export async function startRun(target: AttackTarget, workflow: Workflow): Promis
   return (JSON.parse(answer.text) as { runId: string }).runId;
 }
 
-/** Ordinary work still goes through: a run succeeds. */
-export async function runOrdinaryWork(target: AttackTarget): Promise<boolean> {
-  const runId = await startRun(target, demoWorkflow());
+/** The run once it has ended, or as it is after a minute. */
+export async function waitForRunEnd(target: AttackTarget, runId: string): Promise<Run> {
   const until = performance.now() + requestMs;
   for (;;) {
     const run = JSON.parse((await request(target, `/api/v1/runs/${runId}`, { token: target.tokens.operate })).text) as Run;
-    if (run.status !== "queued" && run.status !== "running") return run.status === "succeeded";
-    if (performance.now() > until) return false;
+    if ((run.status !== "queued" && run.status !== "running") || performance.now() > until) return run;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
+}
+
+/** Ordinary work still goes through: a run succeeds. */
+export async function runOrdinaryWork(target: AttackTarget): Promise<boolean> {
+  return (await waitForRunEnd(target, await startRun(target, demoWorkflow()))).status === "succeeded";
 }

@@ -7,12 +7,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type SchedulerReady, startScheduler, startWorker, stopProgram, waitUntilReady } from "../harness/child-programs.ts";
 import type { Attack, AttackOutcome, AttackTarget } from "./attack.ts";
+import { floodAttacks } from "./flood-attacks.ts";
+import { handlerAttacks } from "./handler-attacks.ts";
 import { memoryAttacks } from "./memory-attacks.ts";
 import { requestAttacks } from "./request-attacks.ts";
 import { sessionAttacks } from "./session-attacks.ts";
 import { storeAttacks } from "./store-attacks.ts";
 
-const attacks: readonly Attack[] = [...requestAttacks, ...sessionAttacks, ...storeAttacks, ...memoryAttacks];
+const attacks: readonly Attack[] = [
+  ...requestAttacks,
+  ...sessionAttacks,
+  ...handlerAttacks,
+  ...storeAttacks,
+  ...floodAttacks,
+  ...memoryAttacks,
+];
 
 export const quickAttackNames = attacks.filter(({ isQuick }) => isQuick).map(({ name }) => name);
 

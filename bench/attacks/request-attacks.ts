@@ -1,9 +1,9 @@
 // Attacks on the REST interface: guesses, forged tokens, slow bodies, grants that should open nothing else, addresses of packages.
 
 import { randomBytes, randomUUID } from "node:crypto";
+import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
 import type { WorkerList } from "@astraflow/protocol";
-import { holdsPerReferenceMax, longestHold, measureReference, readLoopHolds } from "../harness/loop-holds.ts";
 import {
   type Answer,
   type Attack,
@@ -14,6 +14,7 @@ import {
   request,
   runOrdinaryWork,
 } from "./attack.ts";
+import { watchLoop } from "./loop-watch.ts";
 
 const login = (target: AttackTarget, username: string, password: string) =>
   request(target, "/api/v1/auth/login", { body: { username, password } });
@@ -30,6 +31,35 @@ const passwordGuesses: Attack = {
     const looked = guesses.filter(({ code }) => code === "E.AUTH.CREDENTIALS").length;
     return judge(`guesses at one name: ${countAnswers(guesses)}`, {
       "every guess was compared with the password": looked > 15,
+      "no guess was slowed down": !guesses.some(({ code }) => code === "E.AUTH.THROTTLED"),
+    });
+  },
+};
+
+/** All of 127.0.0.0/8 is this machine: an address of its own for somebody else. */
+const otherAddress = "127.0.0.2";
+
+/** The status of a log-in that comes from another address. */
+function loginFromElsewhere({ http }: AttackTarget, body: object): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json" };
+    const sent = httpRequest(`${http}/api/v1/auth/login`, { method: "POST", headers, localAddress: otherAddress }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sent.once("error", reject).end(JSON.stringify(body));
+  });
+}
+
+const victimElsewhere: Attack = {
+  name: "30 wrong passwords of one user from one address, while that user signs in from another",
+  isQuick: true,
+  async send(target) {
+    const guesses: Answer[] = [];
+    for (let round = 0; round < 30; round += 1) guesses.push(await login(target, "admin", `wrong-password-${round}`));
+    const status = await loginFromElsewhere(target, { username: "admin", password: target.password });
+    return judge(`guesses: ${countAnswers(guesses)}; the user from ${otherAddress}: ${status}`, {
+      "the user was locked out by somebody else's guesses": status !== 200,
       "no guess was slowed down": !guesses.some(({ code }) => code === "E.AUTH.THROTTLED"),
     });
   },
@@ -184,23 +214,15 @@ const costlySchemas: Attack = {
     const workflow = demoWorkflow();
     for (const node of workflow.nodes) Object.assign(node, { schema: { parameters: doublingSchema() } });
     const options = { token: target.tokens.read, body: workflow };
-    const before = await readLoopHolds(target.http, target.tokens.metrics);
-    const sent = Promise.all(Array.from({ length: 14 }, () => request(target, "/api/v1/workflows/validate", options)));
-    const referenceBefore = measureReference();
-    let isSent = false;
-    void sent.finally(() => (isSent = true));
-    let longestMs = 0;
-    let asked = 0;
-    do {
-      longestMs = Math.max(longestMs, (await request(target, "/healthz")).ms);
-      asked += 1;
-    } while (!isSent);
-    const answers = await sent;
-    const after = await readLoopHolds(target.http, target.tokens.metrics);
-    const held = longestHold(before, after, "doors") / Math.max(referenceBefore, measureReference());
-    const waited = `/healthz asked ${asked} times meanwhile, at most ${longestMs.toFixed(0)} ms`;
-    return judge(`${countAnswers(answers)}; ${waited}; the doors' thread held for ${held.toFixed(1)} pieces of reference work`, {
-      "the thread that everybody waits for was held": held > holdsPerReferenceMax,
+    const {
+      result: answers,
+      seen,
+      isHeld,
+    } = await watchLoop(target, () =>
+      Promise.all(Array.from({ length: 14 }, () => request(target, "/api/v1/workflows/validate", options))),
+    );
+    return judge(`${countAnswers(answers)}; ${seen}`, {
+      "the thread that everybody waits for was held": isHeld,
       "a check was not answered": answers.some(({ status }) => status >= 500 && status !== 503),
       "no answer says that the schema is too costly": !answers.some((one) => /TOO_COSTLY|OVERLOADED/.test(one.text)),
     });
@@ -250,6 +272,7 @@ const otherTenantsKeys: Attack = {
 export const requestAttacks: readonly Attack[] = [
   costlySchemas,
   passwordGuesses,
+  victimElsewhere,
   forgedTokens,
   metricsGrant,
   cancelEnded,

@@ -1,6 +1,7 @@
 // Attacks on the session interface: wrong tokens, silent sockets, stolen session tokens, results that do not belong to their sender.
 
-import { randomUUID } from "node:crypto";
+import { generateKeyPairSync, randomUUID, sign } from "node:crypto";
+import { resumeProofText } from "@astraflow/protocol";
 import { type Attack, type AttackTarget, demoWorkflow, judge, request, runOrdinaryWork, startRun } from "./attack.ts";
 import { type ReceivedFrame, WorkerSocket } from "./worker-socket.ts";
 
@@ -64,14 +65,52 @@ const stolenSessionToken: Attack = {
     const { session_id, session_token } = accept?.payload ?? {};
     thief.send("control.resume", { session_id, session_token, last_seen_seq: -1 });
     const verdict = (await thief.next("control.session.accept")) === null ? "refused" : "taken over";
-    const told = verdict === "refused" ? null : await owner.next("control.reset");
+    // Workers of any generation understand a reset, or at least the reason of the close.
+    const told = verdict === "refused" ? null : await owner.receivedWithin("control.reset", 5_000);
+    const closeCode = verdict === "refused" ? null : await owner.closed();
     const audit = await request(target, "/api/v1/audit?limit=50", { token: target.tokens.admin });
     owner.end();
     thief.end();
     const isAudited = /session\.(takeover|taken)/.test(audit.text) || /takeover/i.test(audit.text);
-    return judge(`${verdict}; the first socket was told ${text(told?.payload["code"] ?? "nothing")}; audited: ${isAudited}`, {
+    const isTold = told !== null || owner.closeReason !== "";
+    const words = told === null ? `closed with ${text(closeCode)} "${owner.closeReason}"` : text(told.payload["code"]);
+    return judge(`${verdict}; the first socket was told: ${verdict === "refused" ? "nothing" : words}; audited: ${isAudited}`, {
       "a takeover left no trace in the audit": verdict === "taken over" && !isAudited,
+      "the socket that lost its session was not told": verdict === "taken over" && !isTold,
     });
+  },
+};
+
+const stolenTokenOfKey: Attack = {
+  name: "a session token of a worker with a key, used from a second socket without it and with another key",
+  isQuick: true,
+  async send(target) {
+    const makeKey = () => generateKeyPairSync("ed25519");
+    const owner = await WorkerSocket.open(target.ws);
+    const publicKey = makeKey().publicKey.export({ format: "jwk" }).x ?? "";
+    const accept = await owner.join(target.tokens.worker, [], publicKey);
+    const { session_id, session_token } = (accept?.payload ?? {}) as { session_id: string; session_token: string };
+    const steal = async (more: object): Promise<string> => {
+      const thief = await WorkerSocket.open(target.ws, owner.instance);
+      thief.send("control.resume", { session_id, session_token, last_seen_seq: -1, ...more });
+      const reset = await thief.next("control.reset");
+      thief.end();
+      return text(reset?.payload["code"] ?? "taken over");
+    };
+    const count = { count: 1, age_ms: 0 };
+    const signed = Buffer.from(resumeProofText({ session_id, session_token, proof: count }));
+    const foreign = sign(null, signed, makeKey().privateKey).toString("base64url");
+    const verdicts = [await steal({}), await steal({ proof: { ...count, signature: foreign } })];
+    const isLive = owner.closeCode === null;
+    owner.end();
+    return judge(
+      `without a proof: ${verdicts[0]}; with a proof of another key: ${verdicts[1]}; the owner's socket: ${isLive ? "live" : "closed"}`,
+      {
+        "the session was not opened with its key": !text(accept?.payload["features"]).includes("proof"),
+        "a token alone was enough": verdicts.some((one) => one !== "E.SESSION.INVALID_PROOF"),
+        "the owner lost its session": !isLive,
+      },
+    );
   },
 };
 
@@ -120,4 +159,4 @@ const wrongResults: Attack = {
   },
 };
 
-export const sessionAttacks: readonly Attack[] = [wrongTokens, stolenSessionToken, wrongResults, silentSockets];
+export const sessionAttacks: readonly Attack[] = [wrongTokens, stolenSessionToken, stolenTokenOfKey, wrongResults, silentSockets];

@@ -1,5 +1,7 @@
 // Damage to what is on the disk: files that others can read, a database without its log, a log without its database, broken pages.
 
+import { spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import {
   closeSync,
   copyFileSync,
@@ -8,15 +10,27 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
+  readFileSync,
   rmSync,
+  statfsSync,
   statSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { startScheduler, stopProgram, waitUntilReady } from "../harness/child-programs.ts";
-import { type Attack, type AttackTarget, judge } from "./attack.ts";
+import { type SchedulerReady, startScheduler, stopProgram, waitUntilReady } from "../harness/child-programs.ts";
+import {
+  type Answer,
+  type Attack,
+  type AttackOutcome,
+  type AttackTarget,
+  countAnswers,
+  demoWorkflow,
+  judge,
+  request,
+} from "./attack.ts";
 
 const fileModes: Attack = {
   name: "files of the data folder that other users of the machine can read",
@@ -94,4 +108,71 @@ const damagedStores: readonly Attack[] = damages.map(({ name, damage }) => ({
   },
 }));
 
-export const storeAttacks: readonly Attack[] = [fileModes, ...damagedStores];
+/** A small file system in memory, where this user may make one; otherwise why not. */
+function mountSmallDisk(folder: string): string | null {
+  if (process.getuid?.() !== 0) return "only root can mount a small file system";
+  const { status, stderr } = spawnSync("mount", ["-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], { encoding: "utf8" });
+  return status === 0 ? null : `a small file system could not be mounted (${stderr.trim() || "no mount command"})`;
+}
+
+const fullDisk: Attack = {
+  name: "180 starts of runs on a disk that is full, and then not",
+  isQuick: true,
+  async send() {
+    const folder = mkdtempSync(join(tmpdir(), "astra-attack-"));
+    const reason = mountSmallDisk(folder);
+    if (reason !== null) {
+      rmSync(folder, { recursive: true, force: true });
+      return { seen: `skipped: ${reason}`, problem: null };
+    }
+    const scheduler = startScheduler({ dir: join(folder, "data"), threads: 1, nodeFlags: [], logFile: `${folder}.log` });
+    try {
+      const { http } = await waitUntilReady<SchedulerReady>(scheduler);
+      return await fillAndAsk(http, folder, `${folder}.log`);
+    } finally {
+      await stopProgram(scheduler);
+      spawnSync("umount", [folder]);
+      rmSync(folder, { recursive: true, force: true });
+      rmSync(`${folder}.log`, { force: true });
+    }
+  },
+};
+
+async function fillAndAsk(http: string, folder: string, logFile: string): Promise<AttackOutcome> {
+  const body = { workflow: demoWorkflow("demo.text", { text: "x".repeat(30_000) }), clientId: "attack" };
+  const start = () =>
+    request({ http }, "/api/v1/runs", { token: "dev-token", body, headers: { "idempotency-key": randomUUID() } });
+  const before = await start();
+  const { bavail, bsize } = statfsSync(folder);
+  const fill = join(folder, "fill");
+  writeFileSync(fill, Buffer.alloc(Math.max(0, bavail * bsize - 16_384)));
+  const answers: Answer[] = [];
+  while (answers.length < 180) answers.push(...(await Promise.all([start(), start(), start()])));
+  const ready = await request({ http }, "/readyz");
+  const read = await request({ http }, "/api/v1/runs?limit=1", { token: "dev-token" });
+  rmSync(fill);
+  let after = await start();
+  for (let at = 0; at < 100 && after.status !== 202; at += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    after = await start();
+  }
+  const refused = answers.filter(({ status }) => status !== 202);
+  const longestMs = Math.max(...answers.map(({ ms }) => ms));
+  const lines = readFileSync(logFile, "utf8")
+    .split("\n")
+    .filter((line) => /"level":(40|50)/.test(line));
+  const stacks = lines.filter((line) => line.includes("\\n    at ")).length;
+  const seen = `${countAnswers(answers)}, at most ${longestMs.toFixed(0)} ms; /readyz ${ready.status}; a read ${read.status}; with room again ${after.status}; ${lines.length} lines of the log, ${stacks} with a stack`;
+  return judge(seen, {
+    "a run was refused before the disk was full": before.status !== 202,
+    "the disk did not become full": refused.length === 0,
+    "a refusal has another code": refused.some(({ status, code }) => status !== 503 || code !== "E.STORE.BUSY"),
+    "nothing says that the disk is full": !refused.every(({ text }) => text.includes("full")),
+    "/readyz said nothing": ready.status !== 503,
+    "what is stored cannot be read": read.status !== 200,
+    "the scheduler did not recover": after.status !== 202,
+    "the refusals filled the log": lines.length > 25 || stacks > 0,
+  });
+}
+
+export const storeAttacks: readonly Attack[] = [fileModes, ...damagedStores, fullDisk];

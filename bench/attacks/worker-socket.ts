@@ -18,6 +18,7 @@ export class WorkerSocket {
   readonly #received: ReceivedFrame[] = [];
   #wake: () => void = () => undefined;
   #closeCode: number | null = null;
+  #closeReason = "";
   #number = 0;
 
   /** Resolves once the socket is open, or was refused. */
@@ -37,11 +38,18 @@ export class WorkerSocket {
     });
     // An upgrade that is refused ends in an error and no close code.
     this.#socket.on("error", () => this.#close(0));
-    this.#socket.on("close", (code) => this.#close(code));
+    this.#socket.on("close", (code, reason) => {
+      this.#closeReason = String(reason);
+      this.#close(code);
+    });
   }
 
   get closeCode(): number | null {
     return this.#closeCode;
+  }
+
+  get closeReason(): string {
+    return this.#closeReason;
   }
 
   send(type: string, payload: object, more: object = {}): string {
@@ -57,8 +65,9 @@ export class WorkerSocket {
     return this.send(type, payload, { seq: this.#number++, corr });
   }
 
-  handshake(token: string): void {
+  handshake(token: string, sessionKey?: string): void {
     this.send("control.handshake", {
+      ...(sessionKey !== undefined && { session_key: sessionKey }),
       protocol: 2,
       auth: { mode: "token", token },
       worker: {
@@ -71,8 +80,12 @@ export class WorkerSocket {
   }
 
   /** Handshake and register as a worker of the demo package; gives the accept, or null where there is none. */
-  async join(token: string, packages: readonly { name: string; version: string }[] = []): Promise<ReceivedFrame | null> {
-    this.handshake(token);
+  async join(
+    token: string,
+    packages: readonly { name: string; version: string }[] = [],
+    sessionKey?: string,
+  ): Promise<ReceivedFrame | null> {
+    this.handshake(token, sessionKey);
     if ((await this.next("control.ack")) === null) return null;
     this.send("control.register", {
       capabilities: { concurrency: { max_parallel: 1 }, runtimes: ["node"], features: ["fence", "held"] },
@@ -91,6 +104,19 @@ export class WorkerSocket {
     return index < 0 ? null : (this.#received.splice(index, 1)[0] ?? null);
   }
 
+  /** Parts of a frame whose end never comes; resolves when the last one has left, or the socket has ended. */
+  async sendParts(count: number, bytes: number): Promise<void> {
+    const part = Buffer.alloc(bytes, "x");
+    for (let at = 0; at < count && this.#closeCode === null; at += 1)
+      await new Promise<void>((resolve) => this.#socket.send(part, { fin: false, binary: false }, () => resolve()));
+  }
+
+  /** The frame of this type that has come or comes within the time. */
+  async receivedWithin(type: string, ms: number): Promise<ReceivedFrame | null> {
+    await this.#until(() => this.#received.some((frame) => frame.type === type) || this.#closeCode !== null, ms);
+    return this.#received.find((frame) => frame.type === type) ?? null;
+  }
+
   async closed(): Promise<number | null> {
     await this.#until(() => this.#closeCode !== null);
     return this.#closeCode;
@@ -105,8 +131,8 @@ export class WorkerSocket {
     this.#wake();
   }
 
-  async #until(isDone: () => boolean): Promise<void> {
-    const until = performance.now() + waitMs;
+  async #until(isDone: () => boolean, ms = waitMs): Promise<void> {
+    const until = performance.now() + ms;
     while (!isDone() && performance.now() < until) {
       const changed = new Promise<void>((resolve) => (this.#wake = resolve));
       const timer = setTimeout(() => this.#wake(), Math.max(0, until - performance.now()));

@@ -1,7 +1,7 @@
 // Child processes of the benches: starts them as a user would, measures their processor time, ends them by their own ids.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -25,12 +25,15 @@ export function startProgram(
   flags: readonly string[],
   env: NodeJS.ProcessEnv,
   nodeWords: readonly string[],
+  logFile?: string,
 ): ChildProgram {
+  const log = logFile === undefined ? null : openSync(logFile, "a");
   const child = spawn(process.execPath, [...nodeWords, ...flags], {
-    stdio: ["ignore", "pipe", "inherit", "ipc"],
+    stdio: ["ignore", "pipe", log ?? "inherit", "ipc"],
     // The channel is a tether: a child whose parent died ends by itself.
     env: { ...env, ASTRA_TETHERED: "1" },
   });
+  if (log !== null) closeSync(log);
   if (child.pid === undefined) throw new Error(`the ${name} could not be started`);
   return { name, process: child, pid: child.pid };
 }
@@ -85,14 +88,19 @@ export function startScheduler(options: {
   /** A free one where absent. */
   port?: string;
   flags?: readonly string[];
+  /** For its log; on our own stderr where absent. */
+  logFile?: string;
 }): ChildProgram {
+  // What is written to a file is wanted for its warnings.
+  const logLevel = options.logFile === undefined ? "error" : "warn";
   const listen = `127.0.0.1:${options.port ?? 0}`;
-  const flags = [astraCli, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", "error"];
+  const flags = [astraCli, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", logLevel];
   return startProgram(
     "scheduler",
     [...flags, "--threads", String(options.threads), ...(options.flags ?? [])],
     environmentWithoutSettings(),
     options.nodeFlags,
+    options.logFile,
   );
 }
 
