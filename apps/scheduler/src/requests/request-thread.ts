@@ -54,8 +54,8 @@ export interface RequestThreadLimits extends TurnLimits {
 export const requestThreadLimits: RequestThreadLimits = {
   itemsMax: 64,
   itemsPerTenantMax: 16,
-  bytesMax: 64 * 1024 * 1024,
-  bytesPerTenantMax: 32 * 1024 * 1024,
+  bytesMax: 128 * 1024 * 1024,
+  bytesPerTenantMax: 64 * 1024 * 1024,
   cpuMsMax: 5_000,
   wallMsMax: 60_000,
   watchMs: 250,

@@ -21,7 +21,7 @@ export interface OwnThread {
 }
 
 /** What is read in place: reading and checking so much takes some milliseconds. */
-const inPlaceBytesMax = 64 * 1024;
+export const inPlaceBytesMax = 64 * 1024;
 
 /** These read several documents or all tasks of a run, or they look for problems after they have changed something. */
 const alwaysMovedRoutes: ReadonlySet<RouteName> = new Set<RouteName>([

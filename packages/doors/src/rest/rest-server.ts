@@ -5,6 +5,7 @@ import { fault, limits, type Route, type RouteName, resourceLimits, routes, tail
 import type { CallerIdentity, ServiceEnvironment, Services } from "@astraflow/services";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createClientAddressReader } from "../auth/client-address.ts";
+import { inPlaceBytesMax } from "./own-thread.ts";
 import { BodyBudget } from "./requests/body-budget.ts";
 import { createCrossOriginPolicy } from "./requests/cross-origin.ts";
 import { methodsOfPath, methodsOfWrittenPaths } from "./requests/error-response.ts";
@@ -116,7 +117,9 @@ export function createRestServer(options: RestServerOptions, services?: Services
         const identity = identities.get(request);
         if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
         const body = Buffer.isBuffer(request.body) ? request.body : null;
-        const turn = isProbe(route.path) ? null : loopTurns.begin(identity.tenant, body?.length ?? 0);
+        // What is larger is carried out elsewhere and counted there.
+        const turnBytes = Math.min(body?.length ?? 0, inPlaceBytesMax);
+        const turn = isProbe(route.path) ? null : loopTurns.begin(identity.tenant, turnBytes);
         if (turn !== null) await turn;
         const answer = await api.respond(name, {
           requestId: request.id,

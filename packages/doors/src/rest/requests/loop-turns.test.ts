@@ -65,5 +65,5 @@ it("[A1462] beyond the requests or bytes that a tenant may have waiting, the ans
     details: { retryAfterMs: expect.any(Number) },
   });
   await expect(turns.begin("b", 101)).rejects.toMatchObject({ code: "E.OVERLOADED" });
-  await Promise.all(waiting);
+  await Promise.all(waiting.map((turn) => turn ?? Promise.reject(new Error("it did not wait"))));
 });

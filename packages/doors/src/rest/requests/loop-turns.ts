@@ -10,7 +10,7 @@ export interface LoopTurnLimits extends TurnLimits {
   /** How long a round begins new requests. */
   readonly roundMs: number;
 }
-export const loopTurnLimits: LoopTurnLimits = {
+const loopTurnLimits: LoopTurnLimits = {
   roundMs: 10,
   itemsMax: 10_000,
   itemsPerTenantMax: 1_000,
