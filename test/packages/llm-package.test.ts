@@ -4,7 +4,8 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { JsonObject } from "@astraflow/protocol";
-import { type FeedbackInput, type HandlerContext, loadPackages } from "@astraflow/sdk";
+import { loadPackages } from "@astraflow/runtime";
+import type { FeedbackInput, HandlerContext } from "@astraflow/sdk";
 import { describe, expect, it } from "vitest";
 import { repositoryRoot } from "../../scripts/repository-files.ts";
 import {
