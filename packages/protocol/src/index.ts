@@ -10,7 +10,6 @@ export {
   ManifestSchema,
   readManifest,
 } from "./definitions/manifest.ts";
-export { type PackageSignature, packageSignatureFormat, readPackageSignature } from "./definitions/package-signature.ts";
 export {
   type NodePort,
   type NodeUi,
@@ -19,6 +18,7 @@ export {
   type SchemaMode,
   schemaModes,
 } from "./definitions/node-ui.ts";
+export { type PackageSignature, packageSignatureFormat, readPackageSignature } from "./definitions/package-signature.ts";
 export {
   type Edge,
   findUnknownWorkflowFields,
@@ -127,6 +127,18 @@ export {
   packageLimits,
   readPackageForm,
 } from "./rest/bodies/package-bodies.ts";
+export {
+  type Alert,
+  type FailureLimits,
+  type FleetInstall,
+  type FleetInstallRequest,
+  type FleetWorker,
+  type PhaseTarget,
+  packageFleetLimits,
+  type RollbackRequest,
+  type Rollout,
+  type RolloutRequest,
+} from "./rest/bodies/package-fleet-bodies.ts";
 export {
   type Resource,
   type ResourceGrant,

@@ -7,6 +7,7 @@ import { EventSchema, eventDataSchemas } from "../events/server-events.ts";
 import { type FaultCode, faultCodes } from "../faults/fault-codes.ts";
 import * as catalogBodies from "../rest/bodies/catalog-bodies.ts";
 import * as packageBodies from "../rest/bodies/package-bodies.ts";
+import * as packageFleetBodies from "../rest/bodies/package-fleet-bodies.ts";
 import * as resourceBodies from "../rest/bodies/resource-bodies.ts";
 import * as runBodies from "../rest/bodies/run-bodies.ts";
 import * as runOperationBodies from "../rest/bodies/run-operation-bodies.ts";
@@ -15,8 +16,8 @@ import * as viewBodies from "../rest/bodies/saved-view-bodies.ts";
 import * as userBodies from "../rest/bodies/user-bodies.ts";
 import * as workerBodies from "../rest/bodies/worker-bodies.ts";
 import * as enrolmentBodies from "../rest/bodies/worker-enrolment-bodies.ts";
-import * as workflowEditBodies from "../rest/bodies/workflow-edit-bodies.ts";
 import * as workflowBodies from "../rest/bodies/workflow-bodies.ts";
+import * as workflowEditBodies from "../rest/bodies/workflow-edit-bodies.ts";
 import { type Route, type RouteName, routes } from "../rest/routes/route-table.ts";
 import { type JsonSchemaObject, toJsonSchema } from "../schema/json-schema.ts";
 import { closeSchemaNode } from "../schema/schema-reader.ts";
@@ -37,6 +38,7 @@ const bodyModules: readonly object[] = [
   workflowEditBodies,
   catalogBodies,
   packageBodies,
+  packageFleetBodies,
   viewBodies,
 ];
 const publishedNames: Readonly<Record<string, string>> = { StoredWorkflowSchema: "KeptWorkflow" };

@@ -9,6 +9,7 @@ const answered = (field: string) => `$response.body#/${field}`;
 const runLinks = { getRun: { runId: answered("runId") } };
 const workflowLinks = { getWorkflow: { workflowId: answered("workflowId") } };
 const commandLinks = { getCommand: { commandId: answered("commandId") } };
+const rolloutLinks = { getRollout: { packageName: answered("packageName"), rolloutId: answered("rolloutId") } };
 const resourceLinks = {
   getResource: { resourceId: answered("resourceId") },
   downloadResource: { resourceId: answered("resourceId") },
@@ -35,6 +36,10 @@ export const operationLinks: { readonly [N in RouteName]?: OperationLinks } = {
     getPackageVersion: { packageName: answered("name"), packageVersion: answered("version") },
     downloadPackage: { packageName: answered("name"), packageVersion: answered("version") },
   },
+  installPackage: { getInstall: { packageName: answered("packageName"), installId: answered("installId") } },
+  startRollout: rolloutLinks,
+  stopRollout: rolloutLinks,
+  rollbackPackage: rolloutLinks,
   addPackageKey: { getPackageKey: { keyId: answered("keyId") } },
   createUser: { getUser: { userId: answered("userId") } },
   createResource: resourceLinks,

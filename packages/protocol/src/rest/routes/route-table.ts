@@ -4,6 +4,7 @@
 import type { Static, TSchema } from "typebox";
 import type { Fault } from "../../faults/fault.ts";
 import { createBodyReader } from "../bodies/body-parts.ts";
+import { packageFleetRoutes } from "./package-fleet-routes.ts";
 import { packageRoutes } from "./package-routes.ts";
 import { resourceRoutes } from "./resource-routes.ts";
 import type { Route } from "./route.ts";
@@ -21,6 +22,7 @@ export const routes = {
   ...eventRoutes,
   ...workflowRoutes,
   ...packageRoutes,
+  ...packageFleetRoutes,
   ...userRoutes,
   ...resourceRoutes,
   ...viewRoutes,

@@ -62,6 +62,7 @@ const pathParameters = {
   bulkId: t.id(),
   commandId: t.id(),
   grantId: t.id(),
+  installId: t.id("Id of an install on many workers."),
   keyId: t.id("Id of a public key."),
   nodeId: t.id("Id of the node; if the node runs more than once, the id or slot of a task."),
   packageId: t.id("Id of the workflow package."),
@@ -71,6 +72,7 @@ const pathParameters = {
   resourceId: t.id(),
   resourcePath: t.id("Path of a file inside the package; slashes may stand as they are."),
   role: t.oneOf(userRoles),
+  rolloutId: t.id(),
   runId: t.id(),
   taskId: t.id(),
   type: t.string({
