@@ -133,9 +133,9 @@ export {
   type FleetInstall,
   type FleetInstallRequest,
   type FleetWorker,
+  type PackageRollbackRequest,
   type PhaseTarget,
   packageFleetLimits,
-  type RollbackRequest,
   type Rollout,
   type RolloutRequest,
 } from "./rest/bodies/package-fleet-bodies.ts";

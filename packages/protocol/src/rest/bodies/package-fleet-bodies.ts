@@ -119,11 +119,11 @@ export const RolloutStopRequestSchema = t.object({
   ),
 });
 
-export const RollbackRequestSchema = t.object({
+export const PackageRollbackRequestSchema = t.object({
   to: t.optional(versionText("A published version; absent: the one before the version that is in use.")),
   pool: t.optional(t.id("Only workers of this pool; absent: every worker.")),
 });
-export type RollbackRequest = Static<typeof RollbackRequestSchema>;
+export type PackageRollbackRequest = Static<typeof PackageRollbackRequestSchema>;
 
 const rolloutFields = {
   rolloutId: t.id(),

@@ -51,7 +51,7 @@ export const packageFleetRoutes = {
   rollbackPackage: route("POST", "/api/v1/packages/{packageName}/rollback", "operate", {
     summary:
       "Go back to the version before the one in use, or to a named one: it is installed where it is missing, and the newer one is withdrawn and removed.",
-    request: bodies.RollbackRequestSchema,
+    request: bodies.PackageRollbackRequestSchema,
     isBodyOptional: true,
     response: bodies.RolloutDetailSchema,
     status: 202,
