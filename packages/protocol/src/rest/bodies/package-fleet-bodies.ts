@@ -155,10 +155,16 @@ const rolloutFields = {
     failed: t.integer(0),
   }),
   rollback: t.nullable(
-    t.object({ workers: t.list(FleetWorkerSchema, packageFleetLimits.workersMax) }),
-    "How far workers are on their way back; null: there is no rollback.",
+    t.object({
+      installs: t.list(FleetWorkerSchema, packageFleetLimits.workersMax),
+      uninstalls: t.list(FleetWorkerSchema, packageFleetLimits.workersMax),
+    }),
+    "Workers on their way back: where the version before is installed again, then where the other one is removed. null: nobody goes back.",
   ),
-  reason: t.nullable(t.object({ code: t.id(), message: t.text() }), "Why it ended early; null: it did not."),
+  reason: t.nullable(
+    t.object({ code: t.oneOf(["install-failed", "tasks-failed", "operator"]), message: t.text() }),
+    "Why it ended early; null: it did not.",
+  ),
   createdAt: t.instant(),
   createdBy: t.id(),
   updatedAt: t.instant(),
