@@ -66,6 +66,22 @@ export const registerIdempotencyKey = async (
   ask: IdempotencyKey | null,
 ): Promise<boolean> => ask !== null && (await writeDocuments(engineClient, actorOf(caller), { ask })).repeated;
 
+/**
+ * For a request that is about to be refused: its key may belong to another request, which is said first, or to this very one, which was
+ * carried out before (true). Nothing is stored.
+ */
+export async function wasCarriedOut(engineClient: EngineClient, caller: Caller, ask: IdempotencyKey | null): Promise<boolean> {
+  if (ask === null) return false;
+  try {
+    // A revision that no document has: a key that nobody has used is refused with the write, and not kept.
+    const put = { collection: "idempotency", name: "none", rev: Number.MAX_SAFE_INTEGER, body: "{}" };
+    return (await writeDocuments(engineClient, actorOf(caller), { puts: [put], ask })).repeated;
+  } catch (why) {
+    if (!isConflict(why)) throw why;
+    return false;
+  }
+}
+
 export interface StoredRecord<T> {
   readonly record: T;
   readonly rev: number;

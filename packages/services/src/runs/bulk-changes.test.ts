@@ -2,6 +2,7 @@
 import type { PageQuery, RunRow, StoreReader } from "@astraflow/engine";
 import { type BulkRequest, fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
+import { roundLimits } from "../documents/tenant-rounds.ts";
 import { NeedsOwnThread } from "../environment/in-place-limits.ts";
 import type { Caller } from "../identity/identity.ts";
 import { createFakeDocumentStore } from "../testing/fake-document-store.ts";
@@ -85,7 +86,7 @@ describe("a change of many runs whose scheduler is gone", () => {
   });
 
   it("[A266] abandoned bulk changes are found for every tenant that has a log, however many there are, some at each poll", async () => {
-    const tenants = Array.from({ length: 3 * bulkLimits.tenantsPerPollMax }, (_, n) => `t${String(n).padStart(4, "0")}`);
+    const tenants = Array.from({ length: 3 * roundLimits.tenantsPerRoundMax }, (_, n) => `t${String(n).padStart(4, "0")}`);
     const [last = ""] = tenants.slice(-1);
     const { bulk, put, pass, statusOf } = openFixture(tenants);
     put("b1", "running", last);

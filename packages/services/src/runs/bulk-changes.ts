@@ -6,6 +6,7 @@ import { canonicalJson } from "@astraflow/graph";
 import { type Bulk, type BulkRequest, Fault, fault } from "@astraflow/protocol";
 import { sortKeyOf } from "../documents/derived-names.ts";
 import { idempotencyKeyFor, isConflict, RecordStore, recordPut, type StoredRecord } from "../documents/documents.ts";
+import { listRunningRecords, TenantRounds } from "../documents/tenant-rounds.ts";
 import { withoutOverlap } from "../environment/concurrency.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { Caller, CallerIdentity } from "../identity/identity.ts";
@@ -17,15 +18,11 @@ export const bulkLimits = {
   /** A document that nobody has written for so long is taken over. */
   takeoverAfterMs: 15_000,
   pollMs: 5_000,
-  /** Documents read with one look at a tenant. */
-  documentsPerTenantMax: 1_000,
   refusalsMax: 50,
   /** Runs started anew that are named. */
   startedRunsMax: 200,
   /** Runs that a dry run counts. */
   dryRunMax: 10_000,
-  /** Tenants whose documents are looked through at once; where there are more they take turns. */
-  tenantsPerPollMax: 200,
   /** So long a change that is over can be looked up. */
   retentionMs: 7 * 86_400_000,
 } as const;
@@ -75,13 +72,13 @@ export class BulkChanges {
   readonly #inProgress = new Set<string>();
   /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
   readonly #lastSeen = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
-  /** The tenant after whom the next look begins. */
-  #lastPolledTenant: string | null = null;
+  readonly #rounds: TenantRounds;
   #isClosed = false;
 
   constructor(options: BulkChangesOptions) {
     this.#options = options;
     this.#records = new RecordStore(options, "bulk");
+    this.#rounds = new TenantRounds(options, (problem) => this.#logPollFailure(problem));
     const poll = withoutOverlap(() => this.resumeStalled().catch((problem: unknown) => this.#logPollFailure(problem)));
     const { timers } = options.environment;
     this.#stopPolling = options.hasPolling === false ? () => undefined : timers.every(bulkLimits.pollMs, poll);
@@ -130,13 +127,8 @@ export class BulkChanges {
   async resumeStalled(): Promise<void> {
     const now = this.#options.environment.clock.monotonic();
     const found = new Set<string>();
-    const polledTenants = new Set<string>();
-    const after = this.#lastPolledTenant === null ? {} : { after: this.#lastPolledTenant };
-    const query = { page: "tenants", limit: bulkLimits.tenantsPerPollMax, ...after } as const;
-    const { items: tenants, next } = await this.#options.reader.page(query);
-    this.#lastPolledTenant = next;
-    const pollTenant = async (tenant: string): Promise<void> => {
-      for (const stored of await this.#listRunning(tenant)) {
+    const polledTenants = await this.#rounds.visitNext(async (tenant) => {
+      for (const stored of await listRunningRecords(this.#records, tenant, ({ status }) => status === "running")) {
         const name = `${tenant}/${stored.record.id}`;
         found.add(name);
         const lastSeen = this.#lastSeen.get(name);
@@ -144,10 +136,7 @@ export class BulkChanges {
         else if (now - lastSeen.at >= bulkLimits.takeoverAfterMs && !this.#inProgress.has(name))
           await this.#takeOver(tenant, stored).catch((problem: unknown) => this.#logPollFailure(problem));
       }
-      polledTenants.add(tenant);
-    };
-    // A failure for one tenant must not stop the others.
-    for (const tenant of tenants) await pollTenant(tenant).catch((problem: unknown) => this.#logPollFailure(problem));
+    });
     for (const [name, { tenant }] of this.#lastSeen)
       if (polledTenants.has(tenant) && !found.has(name)) this.#lastSeen.delete(name);
   }
@@ -155,17 +144,6 @@ export class BulkChanges {
   close(): void {
     this.#isClosed = true;
     this.#stopPolling();
-  }
-
-  /** What is not done yet, however much was ordered after it. */
-  async #listRunning(tenant: string): Promise<StoredRecord<BulkRecord>[]> {
-    const running: StoredRecord<BulkRecord>[] = [];
-    for (let from: { after?: string } = {}; ; ) {
-      const { items, next } = await this.#records.list({ tenant, search: "running", order: "asc", limit: 100, ...from });
-      running.push(...items.filter(({ record }) => record.status === "running"));
-      if (next === null || running.length >= bulkLimits.documentsPerTenantMax) return running;
-      from = { after: next };
-    }
   }
 
   async #takeOver(tenant: string, { record, rev }: StoredRecord<BulkRecord>): Promise<void> {
