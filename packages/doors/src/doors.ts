@@ -29,7 +29,15 @@ export class Doors {
     this.#environment = options.environment;
     this.#metrics = options.metrics;
     const volatile = options.volatile ?? new VolatileEvents();
-    const services = createServices({ ...options, volatile });
+    const rolloutsEnded = options.metrics.counter("package_rollouts_total", "Rollouts and rollbacks that have ended, by how.", [
+      "tenant",
+      "status",
+    ]);
+    const services = createServices({
+      ...options,
+      volatile,
+      onRolloutEnded: (tenant, status) => rolloutsEnded.withLabels(tenant, status).add(1),
+    });
     const { vendorFrames: extensions, manifestRecorder, findLostResources, dispatchResources } = services;
     this.#session = new SessionDoor({
       recordManifests: (tenant, reported) => manifestRecorder.recordManifests(tenant, reported),

@@ -25,6 +25,7 @@ export {
   volatileEventJson,
   type WireFrameEvent,
 } from "./events/volatile-events.ts";
+export { defaultKeptVersions } from "./fleet/version-retention.ts";
 export { addressBlockOf } from "./identity/address-block.ts";
 export { FailureThrottle } from "./identity/failure-throttle.ts";
 export {

@@ -5,6 +5,8 @@ import { ManifestRecorder } from "./catalogue/manifest-recorder.ts";
 import { limitReader } from "./environment/in-place-limits.ts";
 import { HeartbeatWatch } from "./events/heartbeat-watch.ts";
 import { VolatileEvents } from "./events/volatile-events.ts";
+import { Alerts, type AlertsOptions } from "./fleet/alerts.ts";
+import { createFleetServices, type FleetServicesOptions } from "./fleet/fleet-services.ts";
 import { checkStoredArchive, type StoredArchive } from "./packages/archive-check.ts";
 import { PackageInstalls, type PackageInstallsOptions } from "./packages/package-installs.ts";
 import { PackageKeys } from "./packages/package-keys.ts";
@@ -27,7 +29,13 @@ import { WorkerCommands } from "./workers/worker-commands.ts";
 import type { WorkerContext } from "./workers/worker-reader.ts";
 import { createWorkflowServices } from "./workflows/workflow-services.ts";
 
-export interface ServicesOptions extends WorkerContext, RunServicesOptions, PackageRepositoryOptions, PackageInstallsOptions {
+export interface ServicesOptions
+  extends WorkerContext,
+    RunServicesOptions,
+    PackageRepositoryOptions,
+    PackageInstallsOptions,
+    FleetServicesOptions,
+    Pick<AlertsOptions, "isStoreDiskFull"> {
   /** Users that log in with a password. */
   readonly people?: UserAccounts;
   /** Where the bytes of resources are stored, by provider; without it only the document store. */
@@ -62,6 +70,8 @@ export function createServices(options: ServicesOptions) {
   const packageKeys = new PackageKeys(options);
   const packages = new PackageRepository(options, resources, packageKeys);
   const packageInstalls = new PackageInstalls(packages, packageKeys, options);
+  const commands = new WorkerCommands(options, packageInstalls);
+  const fleet = createFleetServices({ ...options, hasPolling: options.hasBulkPolling }, { packages, packageInstalls, commands });
   return {
     users,
     userChanges: new UserChanges(options, users),
@@ -69,11 +79,13 @@ export function createServices(options: ServicesOptions) {
     manifestRecorder,
     workflows,
     runs,
-    workers: { ...options, catalogues, commands: new WorkerCommands(options, packageInstalls) } as WorkerServices,
+    workers: { ...options, catalogues, commands } as WorkerServices,
     resources,
     packageKeys,
     packages,
     packageInstalls,
+    fleet,
+    alerts: new Alerts(options),
     packageResources: new PackageResources(options, packages, resources),
     /** In place, for the thread that such checks are sent to. */
     checkArchive: (archive: StoredArchive) => checkStoredArchive(resources.blobStoreOf(archive.provider), archive),
@@ -90,6 +102,9 @@ export function createServices(options: ServicesOptions) {
     heartbeatWatch: new HeartbeatWatch({ ...options, volatile, isAlone }),
     vendorFrames,
     /** Stops what runs by itself. */
-    close: () => runs.bulk.close(),
+    close() {
+      runs.bulk.close();
+      fleet.loop.close();
+    },
   };
 }

@@ -49,6 +49,8 @@ function bodyExampleOf(name: RouteName, samples: TenantSamples): unknown {
   }
   // The worker of the fixture has this package.
   const body = JSON.parse(text.replaceAll(`"name":${JSON.stringify(samples.packageName)}`, `"name":"test"`)) as object;
+  if (name === "installPackage" || name === "startRollout") return { ...body, version: samples.packageVersion };
+  if (name === "rollbackPackage") return { ...body, to: samples.packageVersion };
   return name === "login" || name === "setOwnPassword" ? { ...body, ...credentials(name, samples) } : body;
 }
 

@@ -172,6 +172,15 @@ const otherBodies: { readonly [N in RouteName]?: MakeOtherBodies } = {
     { base: { scope: "workflow", workflowId }, values: { workflowId: more.workflowId } },
   ],
   addPackageKey: () => [{ values: { publicKey: createSigningKey().publicKey, name: "another", packages: ["another.*"] } }],
+  installPackage: (_, more) => [
+    { values: { action: "uninstall", version: "2.0.0", workers: [more.workerName], allowOlder: false } },
+    { base: { workers: undefined, pool: "default" }, values: { pool: "another", all: true } },
+  ],
+  startRollout: () => [
+    { values: { version: "2.0.0", pool: "default", phases: ["100%"], failures: { max: 2 }, observeMs: 2_000 } },
+  ],
+  stopRollout: () => [{ values: { rollback: true } }],
+  rollbackPackage: () => [{ values: { to: "1.1.0", pool: "default" } }],
   createView: () => [{ values: { name: "another", page: "workers", query: "another", columns: ["status"], shared: false } }],
 };
 

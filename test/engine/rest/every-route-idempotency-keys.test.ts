@@ -68,8 +68,13 @@ async function useKeyForOtherTargets(
   const before = await storedState();
   const problems: string[] = [];
   for (const parameter of parametersOf(name)) {
-    const { failedRunId } = others;
-    const target = parameter === "runId" ? { runId: others.runId, failedRunId } : { [parameter]: others[parameter as "nodeId"] };
+    const { runId, failedRunId, packageName, rolloutPackageName, heldPackageName } = others;
+    const target =
+      parameter === "runId"
+        ? { runId, failedRunId }
+        : parameter === "packageName"
+          ? { packageName, rolloutPackageName, heldPackageName }
+          : { [parameter]: others[parameter as "nodeId"] };
     const [, url] = exampleUrl(name, { ...fixture.ownSamples, ...target });
     const second = await send(name, { headers, url });
     await harness.settle();

@@ -132,6 +132,9 @@ const collections = [
   "package",
   "package-version",
   "package-key",
+  "package-install",
+  "rollout",
+  "rollout-lock",
   "resource",
   "upload",
   "letter",
@@ -179,7 +182,14 @@ async function createSamples(
   manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
   await manifests.whenIdle();
   const workerId = `w-${mark}`;
-  const worker = await harness.joinWorker(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
+  const worker = await harness.joinWorker(workerId, {
+    tenant,
+    features: ["fence", "cancel", "held", "pkg", "ext", "pkg.install"],
+    packages: [
+      { name: "test", version: "1.0.0", status: "installed" },
+      { name: `${name}-held`, version: "1.1.0", status: "installed" },
+    ],
+  });
   const workflow = { ...buildChain(3), id: nodeId(n) };
   const failed = (await post("/api/v1/runs", { workflow, clientId: "c" })).runId as string;
   await harness.settle();
@@ -218,6 +228,15 @@ async function createSamples(
   await post("/api/v1/packages", packageForm(signingKey.privateKey, name, "1.0.0"), media);
   const model = exampleRequest("putPackageResource", {} as TenantSamples);
   await send("PUT", `/api/v1/packages/${name}/1.0.0/resources/resources/model.bin`, { token, ...model });
+  const [rolling, held] = [`${name}-rolling`, `${name}-held`];
+  for (const [of, version] of [
+    [rolling, "1.0.0"],
+    [held, "1.0.0"],
+    [held, "1.1.0"],
+  ] as const)
+    await post("/api/v1/packages", packageForm(signingKey.privateKey, of, version), media);
+  const rollout = await post(`/api/v1/packages/${rolling}/rollouts`, { version: "1.0.0" });
+  const install = await post(`/api/v1/packages/${name}/installs`, { workers: [workerId] });
   const view = await post("/api/v1/views", { name: `view-${mark}`, page: "runs", query: { status: "failed" } });
   return {
     workflow,
@@ -237,6 +256,10 @@ async function createSamples(
     packageVersionId: pack.versionId,
     packageName: name,
     packageVersion: "1.0.0",
+    rolloutPackageName: rolling,
+    heldPackageName: held,
+    rolloutId: rollout.rolloutId,
+    installId: install.installId,
     resourcePath: "resources/model.bin",
     keyId: packageKey.keyId,
     packageSigningKey: signingKey.privateKey,

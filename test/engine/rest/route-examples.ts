@@ -27,6 +27,11 @@ export interface TenantSamples {
   readonly packageVersionId: string;
   readonly packageName: string;
   readonly packageVersion: string;
+  /** A package with a rollout that is under way, and one whose newest version a worker holds. */
+  readonly rolloutPackageName: string;
+  readonly heldPackageName: string;
+  readonly rolloutId: string;
+  readonly installId: string;
   readonly resourcePath: string;
   readonly keyId: string;
   /** In PEM; the key that is trusted under `keyId`. */
@@ -131,6 +136,12 @@ const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRe
   addPackageKey: () => ({
     body: { publicKey: "y9xU4Q6KzL6pj9etYKn5M0hixLr16LbEwMN+mnRpNzM=", name: "Acme", packages: ["acme.*"] },
   }),
+  installPackage: ({ workerName }) => ({ body: { version: "1.0.0", workers: [workerName], allowOlder: true } }),
+  startRollout: () => ({
+    body: { version: "1.0.0", phases: [1, "100%"], failures: { max: 1, ratio: 0.5, minTasks: 2 }, observeMs: 1_000 },
+  }),
+  stopRollout: () => ({ body: { rollback: false } }),
+  rollbackPackage: () => ({ body: { to: "1.0.0" } }),
   createUpload: () => ({
     body: { filename: "c.bin", sizeBytes: 9, mimeType: "text/plain", visibility: "private", metadata: {} },
   }),
@@ -161,6 +172,10 @@ const differentBodies: { readonly [N in RouteName]?: object } = {
   createResourceGrant: { resourceKey: "another" },
   createView: { name: "another" },
   addPackageKey: { name: "another" },
+  installPackage: { allowOlder: false },
+  startRollout: { observeMs: 2_000 },
+  stopRollout: { rollback: true },
+  rollbackPackage: { pool: "default" },
   enrolWorker: { name: "another" },
   signWorker: { status: "another" },
   setUserPassword: { password: "yet another long password" },
@@ -186,6 +201,12 @@ export const exampleRequest = (name: RouteName, samples: TenantSamples): TestReq
 /** Routes that are about a run which has ended. */
 const routesOfEndedRuns: ReadonlySet<RouteName> = new Set(["retryRun", "replayRun"]);
 
+/** Which of the packages a route is about. */
+function packageSampleOf(name: RouteName): "packageName" | "rolloutPackageName" | "heldPackageName" {
+  if (name === "rollbackPackage") return "heldPackageName";
+  return routes[name].path.includes("{rolloutId}") ? "rolloutPackageName" : "packageName";
+}
+
 /** The method, and the path with things in it, or with other words in their place. */
 export function exampleUrl(
   name: RouteName,
@@ -193,7 +214,9 @@ export function exampleUrl(
   word = (value: string) => encodeURIComponent(value),
 ): [string, string] {
   const route: Route = routes[name];
-  const valueOf = (key: string): string =>
-    String(key === "runId" && routesOfEndedRuns.has(name) ? samples.failedRunId : samples[key as keyof TenantSamples]);
+  const valueOf = (key: string): string => {
+    const own = key === "runId" && routesOfEndedRuns.has(name) ? "failedRunId" : key;
+    return String(samples[(own === "packageName" ? packageSampleOf(name) : own) as keyof TenantSamples]);
+  };
   return [route.method, route.path.replaceAll(/\{(\w+)\}/g, (_, key: string) => word(valueOf(key)))];
 }

@@ -352,6 +352,18 @@ describe("the scheduler's settings", () => {
     expect(start(["--dev", "--package-unsigned"]).allowsUnsignedPackages).toBe(true);
   });
 
+  it("[O1200] two older versions of a package stay on workers and nothing is installed on demand, unless flags or the file for a tenant say otherwise", () => {
+    const usual = start(["--dev"]);
+    const flagged = start(["--dev", "--package-keep", "0", "--package-on-demand"]);
+    const file = { c: JSON.stringify({ tenants: { acme: { packageKeep: 5, packageOnDemand: true } } }) };
+    const { acme } = start(["--dev", "--config", "c"], {}, file).tenants;
+
+    expect([usual.packageKeep, usual.isPackageOnDemand]).toEqual([2, false]);
+    expect([flagged.packageKeep, flagged.isPackageOnDemand]).toEqual([0, true]);
+    expect([acme?.packageKeep, acme?.isPackageOnDemand]).toEqual([5, true]);
+    expect(problems(["--dev", "--package-keep", "-1"])).toHaveLength(1);
+  });
+
   it("[O931] the public address is unknown by default, and one that others can put a path behind", () => {
     expect(start(["--dev"]).publicUrl).toBe("");
     expect(start(["--dev", "--public-url", "https://astra.example/proxy/"]).publicUrl).toBe("https://astra.example/proxy");

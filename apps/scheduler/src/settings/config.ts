@@ -145,6 +145,9 @@ const buildConfig = (settings: GivenSettings, { store, tokens, ...parts }: ReadP
   /** Origins that packages may be installed from although they are not public https addresses. */
   packageOrigins: settings.packageOrigin,
   allowsUnsignedPackages: settings.packageUnsigned,
+  /** For tenants without one of their own. */
+  packageKeep: settings.packageKeep,
+  isPackageOnDemand: settings.packageOnDemand,
   /** Empty: unknown. */
   publicUrl: settings.publicUrl,
   sessionTokenMs: settings.sessionToken,

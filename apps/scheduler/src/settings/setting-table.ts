@@ -2,7 +2,7 @@
 // --help follow from this table. Settings of single tenants are in tenant-settings.ts, checks across settings in config.ts.
 
 import { type SchemaMode, schemaModes } from "@astraflow/protocol";
-import { defaultRetention } from "@astraflow/services";
+import { defaultKeptVersions, defaultRetention } from "@astraflow/services";
 import type { SettingTable, SettingValues } from "@astraflow/settings";
 import {
   type Address,
@@ -115,6 +115,12 @@ export const settingTable = {
     read: readPublicUrl,
   },
   packageUnsigned: toggle("packages may be published without a signature, by tenants that trust no key; for trying things out"),
+  packageKeep: count(
+    "versions of a package before the newest one that stay on the workers after a rollout",
+    defaultKeptVersions,
+    { min: 0, max: 100, unit: "versions" },
+  ),
+  packageOnDemand: toggle("packages that tasks wait for are installed from the repository without an order"),
   threads: count("1: engine and store in a thread of their own; 0: everything in one thread", 1, {
     min: 0,
     max: 64,

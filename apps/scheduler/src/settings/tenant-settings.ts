@@ -24,6 +24,8 @@ export interface TenantConfig {
   readonly recvWindow?: number;
   readonly isCertificateRequired: boolean;
   readonly schemaMode?: SchemaMode;
+  readonly packageKeep?: number;
+  readonly isPackageOnDemand?: boolean;
 }
 
 const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
@@ -50,6 +52,8 @@ const tenantRows: Readonly<Record<string, TenantRow>> = {
   retainKeys: { field: "keysMs", read: readAge },
   retainWorkers: { field: "workersMs", read: readAge },
   retainAudit: { field: "auditMs", read: readAge },
+  packageKeep: { field: "packageKeep", read: readWhole({ min: 0, max: 100, unit: "versions" }) },
+  packageOnDemand: { field: "isPackageOnDemand", read: readSwitch },
   requireCertificate: { field: "isCertificateRequired", read: readSwitch },
 };
 
@@ -95,14 +99,15 @@ function readTenant(own: Record<string, unknown>, name: string, problems: string
         `There is no setting "${key}" for a tenant (${name})${didYouMean(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
       );
   }
-  const { sendWindow, recvWindow, schemaMode, isCertificateRequired = false, ...others } = values;
+  const { sendWindow, recvWindow, schemaMode, isCertificateRequired = false, ...more } = values;
+  const { packageKeep, isPackageOnDemand, ...others } = more;
   const { runsMs, runsMax, keysMs, workersMs, auditMs, ...thresholds } = others;
   const retention = omitUndefined({ runsMs, runsMax, keysMs, workersMs, auditMs });
   // Each reader returns what its field holds.
   return {
     thresholds,
     retention,
-    ...omitUndefined({ sendWindow, recvWindow, schemaMode }),
+    ...omitUndefined({ sendWindow, recvWindow, schemaMode, packageKeep, isPackageOnDemand }),
     isCertificateRequired,
   } as TenantConfig;
 }

@@ -84,6 +84,28 @@ function openScrape() {
 }
 
 describe("what /metrics shows", () => {
+  it("[A1216] the rules for Prometheus in docs/alerts.yml name metrics, labels and values of labels as docs/metrics.md lists them, each with what to do", () => {
+    const rules = readFileSync(new URL("../../../../docs/alerts.yml", import.meta.url), "utf8");
+    const expressions = [...rules.matchAll(/^ +expr: (.+)$/gm)].map(([, text = ""]) => text);
+    const rows = new Map(rowsOfPage().map((row) => [row.name, row]));
+
+    const named = expressions.flatMap((text) =>
+      [...text.matchAll(/\(([a-z_]+)(?:\{([^}]*)\})?/g)].map(([, name = "", labels = ""]) => ({ name, labels })),
+    );
+    const wrong = named
+      .filter(({ name }) => name !== "increase" && name !== "tenant")
+      .flatMap(({ name, labels }) => {
+        const unknown = [...labels.matchAll(/(\w+)=/g)].filter(
+          ([, label = ""]) => rows.get(name)?.labels.includes(label) !== true,
+        );
+        return rows.has(name) && unknown.length === 0 ? [] : [`${name}{${labels}}`];
+      });
+
+    expect(wrong).toEqual([]);
+    expect(expressions.length).toBeGreaterThan(3);
+    expect([...rules.matchAll(/^ +remedy: /gm)]).toHaveLength(expressions.length);
+  });
+
   it("[A26] GET /metrics shows exactly the families, kinds and labels that docs/metrics.md lists", async () => {
     const fixture = await openDoorsFixture();
     const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1);

@@ -12,6 +12,7 @@ import {
 import type { AuthenticateToken } from "../auth/token-registry.ts";
 import { eventsHandlers } from "./events/event-routes.ts";
 import { isMovedAtOnce, type OwnThread, toForwardedRequest } from "./own-thread.ts";
+import { packageFleetHandlers } from "./packages/fleet-routes.ts";
 import { packageHandlers } from "./packages/package-routes.ts";
 import { toErrorResponse } from "./requests/error-response.ts";
 import { RefusalLog } from "./requests/refusal-log.ts";
@@ -190,6 +191,7 @@ function routeHandlers(options: RestApiOptions, services: Services, shutdownList
     ...auditHandlers(options),
     ...resourceHandlers(services),
     ...packageHandlers(services),
+    ...packageFleetHandlers(services),
     ...savedViewHandlers(services.savedViews),
     ...systemHandlers(options),
   };

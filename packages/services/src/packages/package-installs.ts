@@ -32,15 +32,26 @@ export class PackageInstalls {
     this.#publicUrl = publicUrl;
   }
 
+  /** The named version, else the newest that is offered; null: it is not published here. */
+  async choose(tenant: string, { name, version }: WantedInstall): Promise<PackageVersionRecord | null> {
+    const { items } = await this.#packages.list(tenant, name);
+    const offered = items.filter(({ status }) => status === "published");
+    const chosen =
+      version === undefined
+        ? (offered.find((record) => !isPreRelease(record.version)) ?? offered[0])
+        : items.find((record) => record.version === version);
+    return chosen ?? null;
+  }
+
   /** Throws if the version is not published here, or signed by a key that is trusted no longer. */
   async plan(tenant: string, wanted: WantedInstall): Promise<InstallOrder> {
-    const record = await this.#choose(tenant, wanted);
+    const record = (await this.choose(tenant, wanted)) ?? notPublished(wanted);
     const { name, version, sha256, signature } = record;
     if (wanted.sha256 !== undefined && wanted.sha256.toLowerCase() !== sha256)
       throw fault("E.PKG.INVALID", `${name} ${version} is published with the SHA-256 ${sha256}, not with body.sha256`, {
         path: "body.sha256",
       });
-    await this.#checkTrust(tenant, record);
+    await this.checkTrust(tenant, record);
     return {
       type: "pkg.install",
       name,
@@ -53,24 +64,8 @@ export class PackageInstalls {
     };
   }
 
-  async #choose(tenant: string, { name, version }: WantedInstall): Promise<PackageVersionRecord> {
-    const { items } = await this.#packages.list(tenant, name);
-    const offered = items.filter(({ status }) => status === "published");
-    const chosen =
-      version === undefined
-        ? (offered.find((record) => !isPreRelease(record.version)) ?? offered[0])
-        : items.find((record) => record.version === version);
-    if (chosen !== undefined) return chosen;
-    const missing = version === undefined ? `no version of ${name} is` : `${name} ${version} is not`;
-    throw fault(
-      "E.REQUEST.INVALID",
-      `body.url is missing, and ${missing} published here; publish it, or name the https address of its archive`,
-      { path: "body.url" },
-    );
-  }
-
   /** Keys may have been deleted, or added, since it was published. */
-  async #checkTrust(tenant: string, { name, version, signature, sha256, sizeBytes }: PackageVersionRecord): Promise<void> {
+  async checkTrust(tenant: string, { name, version, signature, sha256, sizeBytes }: PackageVersionRecord): Promise<void> {
     if (signature !== null) {
       const problem = await this.#keys.findProblem(tenant, signature, { sha256, bytes: sizeBytes });
       if (problem !== null) throw problem;
@@ -85,6 +80,15 @@ export class PackageInstalls {
     if (this.#publicUrl === undefined) return undefined;
     return `${this.#publicUrl}/api/v1/packages/${encodeURIComponent(name)}/${encodeURIComponent(version)}/archive`;
   }
+}
+
+function notPublished({ name, version }: WantedInstall): never {
+  const missing = version === undefined ? `no version of ${name} is` : `${name} ${version} is not`;
+  throw fault(
+    "E.REQUEST.INVALID",
+    `body.url is missing, and ${missing} published here; publish it, or name the https address of its archive`,
+    { path: "body.url" },
+  );
 }
 
 const isPreRelease = (version: string): boolean => /^[^+]*-/.test(version);

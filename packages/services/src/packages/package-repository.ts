@@ -106,7 +106,7 @@ export class PackageRepository {
 
   async listShown(tenant: string, name: string, page: { readonly cursor: string | undefined; readonly limit: number }) {
     const { items: all, head } = await this.list(tenant, name);
-    if (all.length === 0) throw fault("E.NOT_FOUND", `no version of package ${name.slice(0, 100)} is published here`);
+    if (all.length === 0) throw notPublishedFault(name);
     const after = decodeCursor(page.cursor, (text) => text !== "" && text.length <= limits.idCharsMax);
     const rest = after === undefined ? all : all.filter(({ version }) => compareNewestFirst(version, after) > 0);
     const items = rest.slice(0, page.limit);
@@ -296,6 +296,9 @@ export class PackageRepository {
 }
 
 const isMismatch = (why: unknown): boolean => why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH";
+
+export const notPublishedFault = (name: string): Fault =>
+  fault("E.NOT_FOUND", `no version of package ${name.slice(0, 100)} is published here`);
 
 const holdersNamedMax = 5;
 

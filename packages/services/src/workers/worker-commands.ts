@@ -66,6 +66,11 @@ export class WorkerCommands {
     return { body: doc === null ? null : (JSON.parse(doc.body) as WorkerCommandRecord), head };
   }
 
+  /** Of the command that is carried out under this idempotency key. */
+  idForKey(tenant: string, key: string): string {
+    return this.#context.digest(canonicalJson({ of: "command", tenant, key }));
+  }
+
   /** Takes a worker out of service, or back into it. */
   setDraining(caller: Caller, idOrName: string, on: boolean, key: string | null): Promise<SentCommand> {
     return this.#operate(caller, idOrName, key, (worker) => ({ type: "worker.drain", ...actorOf(caller), worker, on }));
@@ -125,7 +130,7 @@ export class WorkerCommands {
       if (matches(body)) return { id, command: body, repeated: true };
       throw fault("E.IDEMPOTENCY.MISMATCH", "the Idempotency-Key was used for another command; use a new key");
     };
-    const id = key === null ? newId() : this.#context.digest(canonicalJson({ of: "command", tenant, key }));
+    const id = key === null ? newId() : this.idForKey(tenant, key);
     const earlier = key === null ? null : await findRepeat(id);
     if (earlier !== null) return earlier;
     try {

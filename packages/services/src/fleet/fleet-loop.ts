@@ -1,0 +1,60 @@
+// The clock of everything that goes on by itself on many workers: installs, rollouts and installs on demand. Tenants with something open are
+// stepped through every second, the others are looked at now and then, because another scheduler may have begun something.
+
+import { TenantRounds } from "../documents/tenant-rounds.ts";
+import { withoutOverlap } from "../environment/concurrency.ts";
+import type { ServiceContext } from "../environment/service-environment.ts";
+
+const fleetLoopLimits = { stepMs: 1_000, stepsPerRound: 5 } as const;
+
+/** True: something is left to do. */
+export type FleetStep = (tenant: string) => Promise<boolean>;
+
+export interface FleetLoopOptions extends ServiceContext {
+  readonly steps: readonly FleetStep[];
+  /** Unless it is false, the loop runs. */
+  readonly hasPolling?: boolean | undefined;
+}
+
+export class FleetLoop {
+  readonly #options: FleetLoopOptions;
+  readonly #rounds: TenantRounds;
+  readonly #stop: () => void;
+  readonly #openTenants = new Set<string>();
+  #stepCount = 0;
+
+  constructor(options: FleetLoopOptions) {
+    this.#options = options;
+    this.#rounds = new TenantRounds(options, (problem) => this.#logFailure(problem));
+    const poll = withoutOverlap(() => this.#poll().catch((problem: unknown) => this.#logFailure(problem)));
+    this.#stop = options.hasPolling === false ? () => undefined : options.environment.timers.every(fleetLoopLimits.stepMs, poll);
+  }
+
+  /** Something was begun for the tenant here. */
+  watch(tenant: string): void {
+    this.#openTenants.add(tenant);
+  }
+
+  /** One step for one tenant. */
+  async step(tenant: string): Promise<void> {
+    let isOpen = false;
+    for (const step of this.#options.steps) isOpen = (await step(tenant)) || isOpen;
+    if (isOpen) this.#openTenants.add(tenant);
+    else this.#openTenants.delete(tenant);
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #poll(): Promise<void> {
+    this.#stepCount += 1;
+    if (this.#stepCount % fleetLoopLimits.stepsPerRound === 0) await this.#rounds.visitNext((tenant) => this.step(tenant));
+    else
+      for (const tenant of [...this.#openTenants]) await this.step(tenant).catch((problem: unknown) => this.#logFailure(problem));
+  }
+
+  #logFailure(problem: unknown): void {
+    this.#options.environment.log({ level: "warn", event: "fleet.step", problem: String(problem) });
+  }
+}
