@@ -23,6 +23,7 @@ const besideNpmStart: Readonly<Record<string, string>> = {
   "docs/guides/workflows.md": "astra up --no-demo --listen 127.0.0.1:8080",
   "docs/guides/backup.md": "astra up --no-demo --listen 127.0.0.1:8080",
   "docs/guides/api.md": "astra up --no-demo --listen 127.0.0.1:8080",
+  "docs/guides/rollouts.md": "astra up --no-demo --listen 127.0.0.1:8080",
   "docs/guides/packages.md": "astra up --no-demo --listen 127.0.0.1:8080",
   "docs/resource-affinity-and-artifacts.md": "astra up --no-demo --listen 127.0.0.1:8080",
 };
