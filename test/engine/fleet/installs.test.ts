@@ -1,6 +1,8 @@
 // Installs and removals on many workers, what is uninstalled after a rollout, and installs that nobody ordered.
 
+import { explainPlacement } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
+import { nodeId } from "../harness/engine-harness.ts";
 import { caller, type FleetFixture, openFleetFixture, packageName, tenant } from "./fleet-fixture.ts";
 
 const opened: FleetFixture[] = [];
@@ -151,6 +153,25 @@ describe("installs on demand", () => {
 
     expect([busy.versions, free.versions, gpu.versions]).toEqual([["1.0.0"], ["1.1.0"], []]);
     expect(free.session.dispatchesSent).toHaveLength(1);
+  });
+
+  it("[P1201] while the package of a task is being installed, the explanation why it waits says so and names the worker and the version", async () => {
+    const fleet = await openFleet(["1.0.0"], { isOnDemandAllowed: () => true });
+    const worker = await fleet.join("a");
+    worker.answer = () => undefined;
+    const run = await fleet.startTask("1.0.0");
+    const explain = () => explainPlacement(fleet.services.runs, tenant, run, nodeId(0));
+
+    const before = await explain();
+    await fleet.steps(2);
+    const after = await explain();
+
+    expect(before.workers[0]?.code).toBe("package-missing");
+    expect(after).toMatchObject({
+      summary: "node 0 waits until its package is installed on worker a",
+      workers: [{ workerName: "a", code: "package-installing", facts: { version: "1.0.0", needs: "demo@1.0.0" } }],
+      fixes: [],
+    });
   });
 
   it("[A1214] nothing is installed where it is not allowed, where a worker has the version, or where it is withdrawn", async () => {

@@ -271,6 +271,29 @@ describe("stop and rollback by order", () => {
     expect([gpu.versions, other.versions, await fleet.versionStatus("1.1.0")]).toEqual([["1.1.0"], ["1.1.0"], "published"]);
   });
 
+  it("[A1211] runs that name no version use a withdrawn one no longer, also where a worker has kept it and after a restart of the scheduler", async () => {
+    const fleet = await openFleet(0);
+    const both = await fleet.join("a", ["1.0.0", "1.1.0"]);
+    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
+    await fleet.steps(3);
+    const runs = { minVersion: "1.0.0" };
+    await fleet.startTask("0.9.0", runs);
+    const before = both.session.lastDispatch.packageVersion;
+
+    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
+    await fleet.steps(3);
+    await fleet.startTask("0.9.0", runs);
+    const after = both.session.lastDispatch.packageVersion;
+    // Its engine knows nothing until a scheduler says it.
+    await fleet.harness.ask({ type: "packages.withdrawn", tenant, versions: [] });
+    await fleet.step(fleet.openScheduler());
+    await fleet.startTask("0.9.0", runs);
+
+    expect([before, after, both.session.lastDispatch.packageVersion]).toEqual(["1.1.0", "1.0.0", "1.0.0"]);
+    // The rollout did not bring it.
+    expect(both.versions).toEqual(["1.0.0", "1.1.0"]);
+  });
+
   it("[A1211] a version that was withdrawn is offered again once somebody rolls it out", async () => {
     const fleet = await openFleet(1);
     const { rolloutId } = await startRollout(fleet);

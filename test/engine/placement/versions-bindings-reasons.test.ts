@@ -67,6 +67,53 @@ describe("versions", () => {
   });
 });
 
+describe("withdrawn versions", () => {
+  const withdraw = (harness: EngineHarness, ...versions: string[]) =>
+    harness.ask({ type: "packages.withdrawn", tenant: "t1", versions: versions.map((version) => `test@${version}`) });
+
+  it("[P1200] a version that is withdrawn is not chosen for a node with a minimum version, also by workers that join or announce themselves later, until it is offered again", async () => {
+    const harness = await new EngineHarness().start();
+    const packages = [testPackage("1.1.0"), testPackage("2.0.0")];
+    const first = await harness.joinWorker("first", { packages, slots: 5 });
+    const workflow = buildChain(1, { policy: { minVersion: "1.1.0" } });
+    const chosen: string[] = [];
+    const next = async (worker = first) => {
+      await startAndSettle(harness, workflow);
+      chosen.push(worker.lastDispatch.packageVersion);
+    };
+
+    await next();
+    await withdraw(harness, "2.0.0");
+    await next();
+    const { tenant, worker, session } = first;
+    const about = { ...JSON.parse((await harness.workerRow(worker)).about), slots: 6 };
+    await harness.ask({ type: "worker.describe", tenant, worker, session, about });
+    await next();
+    await first.disconnect();
+    await next(await harness.joinWorker("second", { packages, slots: 5 }));
+    await withdraw(harness);
+    await startAndSettle(harness, workflow);
+    chosen.push(harness.dispatches("t1/second").at(-1)?.dispatch.packageVersion ?? "");
+
+    expect(chosen).toEqual(["2.0.0", "1.1.0", "1.1.0", "1.1.0", "2.0.0"]);
+  });
+
+  it("[P1200] work that names a withdrawn version still gets it, and work for which only withdrawn versions would do waits", async () => {
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { packages: [testPackage("1.0.0")], slots: 5 });
+    await withdraw(harness, "1.0.0");
+
+    await startAndSettle(harness, buildChain(1));
+    await startAndSettle(harness, buildChain(1, { policy: { minVersion: "1.0.0" } }));
+    const named = worker.dispatchesSent.length;
+    const other = await harness.joinWorker("late", { packages: [testPackage("1.5.0")] });
+    await withdraw(harness, "1.0.0", "1.5.0");
+    await startAndSettle(harness, buildChain(1, { policy: { minVersion: "1.2.0" } }));
+
+    expect([named, other.dispatchesSent]).toEqual([2, []]);
+  });
+});
+
 describe("versions in the log", () => {
   const attemptFacts = ["task.granted", "task.requeued", "task.retrying", "task.failed", "task.succeeded"];
 

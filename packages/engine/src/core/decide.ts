@@ -15,6 +15,7 @@ import { handleAcks, handleError, handleResult } from "./reports/acks-and-outcom
 import { handleFeedback } from "./reports/attempt-feedback.ts";
 import { handleNextRequest } from "./reports/middleware-next-requests.ts";
 import { enclosingPaths, isTopLevelNode, logicalPath, taskIdAt, taskPathOf } from "./rows/task-path.ts";
+import { setWithdrawnPackages } from "./operations/withdrawn-packages.ts";
 import type { UnitOfWork } from "./unit-of-work/unit-of-work.ts";
 import { redactCommand } from "./workers/command-records.ts";
 import { enrolWorker } from "./workers/enrolment.ts";
@@ -66,6 +67,7 @@ const commandHandlers: CommandHandlers = {
     decide: writeDocs,
     rows: ({ tenant, puts, drops = [] }) => [...puts, ...drops].map(({ collection, name }) => docKey(tenant, collection, name)),
   },
+  "packages.withdrawn": { decide: setWithdrawnPackages, rows: () => [] },
   "worker.enrol": {
     decide: enrolWorker,
     rows: workerRow,

@@ -9,7 +9,8 @@ export type CallerCommand =
   | SkipNodeCommand
   | RetryNodeCommand
   | RebindRunCommand
-  | WriteDocsCommand;
+  | WriteDocsCommand
+  | SetWithdrawnPackagesCommand;
 
 /** A fault as plain data: what answers, rows and facts hold of an error. */
 export interface FaultData {
@@ -105,6 +106,13 @@ export interface WriteDocsCommand extends IdempotentRequest {
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
   /** Its audit entry; absent: none. */
   readonly audit?: AuditEntry;
+}
+
+/** All versions of packages of a tenant, as `name@version`, that only work which names them may use. Kept in memory: said again after a start. */
+export interface SetWithdrawnPackagesCommand {
+  readonly type: "packages.withdrawn";
+  readonly tenant: Tenant;
+  readonly versions: readonly string[];
 }
 
 export interface DocPut {

@@ -48,8 +48,10 @@ export class FleetLoop {
   }
 
   async #poll(): Promise<void> {
+    // The first step after a start is a round: nobody has told the engine yet what is withdrawn.
+    const isRound = this.#stepCount % fleetLoopLimits.stepsPerRound === 0;
     this.#stepCount += 1;
-    if (this.#stepCount % fleetLoopLimits.stepsPerRound === 0) await this.#rounds.visitNext((tenant) => this.step(tenant));
+    if (isRound) await this.#rounds.visitNext((tenant) => this.step(tenant));
     else
       for (const tenant of [...this.#openTenants]) await this.step(tenant).catch((problem: unknown) => this.#logFailure(problem));
   }

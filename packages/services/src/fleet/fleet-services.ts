@@ -11,6 +11,7 @@ import { OnDemandInstalls } from "./on-demand-installs.ts";
 import { RolloutDriver, type RolloutDriverOptions } from "./rollout-driver.ts";
 import { Rollouts } from "./rollouts.ts";
 import { defaultKeptVersions, VersionRetention } from "./version-retention.ts";
+import { WithdrawnVersions } from "./withdrawn-versions.ts";
 
 export interface FleetServicesOptions {
   /** Versions before the newest one that stay on the workers of a tenant after a rollout; absent: two. */
@@ -42,11 +43,13 @@ export function createFleetServices(
     onEnded: onRolloutEnded,
   });
   const onDemand = new OnDemandInstalls({ ...options, packages, installs, isAllowed: isOnDemandAllowed });
+  const withdrawn = new WithdrawnVersions(options);
   const loop = new FleetLoop({
     ...options,
     steps: [
       (tenant) => driver.step(tenant),
       async (tenant) => {
+        await withdrawn.step(tenant);
         await onDemand.step(tenant);
         return false;
       },

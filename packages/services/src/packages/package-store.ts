@@ -53,9 +53,14 @@ export interface PackageKeyRecord {
   readonly createdBy: string;
 }
 
+/** The word that withdrawn versions are found by. */
+export const withdrawnTerm = "withdrawn";
+
 export const packageVersionId = (name: string, version: string): string => `${name}/${version}`;
 
 export const packageVersionPut = (record: PackageVersionRecord, rev: number): DocPut =>
-  recordPut(packageVersionCollection, record, rev, { terms: record.sha256 });
+  recordPut(packageVersionCollection, record, rev, {
+    terms: record.status === "withdrawn" ? `${record.sha256} ${withdrawnTerm}` : record.sha256,
+  });
 
 export const packageKeyPut = (record: PackageKeyRecord, rev: number): DocPut => recordPut(packageKeyCollection, record, rev, {});

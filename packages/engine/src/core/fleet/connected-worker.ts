@@ -47,6 +47,7 @@ export interface ConnectedWorker {
   readonly session: string;
   readonly boot: string;
   readonly epoch: number;
+  /** As it announced itself, but for versions that are withdrawn: the fleet marks them. */
   about: WorkerDescription;
   draining: boolean;
   healthy: boolean;

@@ -12,7 +12,7 @@ import {
   unstoppedKey,
   type WorkerChange,
 } from "./connected-worker.ts";
-import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
+import { findMismatch, markWithdrawn, parseQueueName, queueName, type TaskRequirements } from "./route.ts";
 
 export type FleetChange =
   | WorkerChange
@@ -23,6 +23,8 @@ export type FleetChange =
   | { readonly type: "disconnect"; readonly worker: WorkerId; readonly session: string }
   /** The worker's row was read and agrees with the fleet. */
   | { readonly type: "verify"; readonly worker: WorkerId }
+  /** All withdrawn versions of the tenant, as `name@version`. */
+  | { readonly type: "withdraw"; readonly tenant: Tenant; readonly versions: ReadonlySet<string> }
   | { readonly type: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
   | { readonly type: "activate" | "deactivate" | "stall"; readonly line: QueueName };
 
@@ -103,6 +105,7 @@ export class Fleet {
   readonly #unstoppedOfAbsent = new LruMap<WorkerId, { readonly boot: string; readonly unstopped: UnstoppedAttempts }>({
     entriesMax: absentMax,
   });
+  readonly #withdrawn = new Map<Tenant, ReadonlySet<string>>();
   readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
   readonly #queueNames = new Map<RouteId, QueueName>();
   /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
@@ -163,6 +166,10 @@ export class Fleet {
         break;
       case "verify":
         this.unverifiedWorkers.delete(change.worker);
+        break;
+      case "withdraw":
+        this.#withdrawn.set(change.tenant, change.versions);
+        for (const connected of this.workers.values()) if (connected.tenant === change.tenant) this.#workerChanged(connected);
         break;
       case "route":
         this.routes.set(change.route, change.needs);
@@ -231,6 +238,7 @@ export class Fleet {
 
   /** A new or changed worker may serve queues that no other worker here could serve before. */
   #workerChanged(connected: ConnectedWorker): void {
+    connected.about = markWithdrawn(connected.about, this.#withdrawn.get(connected.tenant));
     this.#matchingWorkers.clear();
     for (const [route, requirements] of this.routes) {
       if (findMismatch(requirements, connected) !== null) continue;

@@ -1,7 +1,7 @@
 // What a task needs of a worker, and whether a worker has it. Interned by digest: thousands of tasks share a handful of routes.
 
 import { canonicalJson, compareVersions, type PlanNode } from "@astraflow/graph";
-import type { WorkerDescription } from "../../interface/command.ts";
+import type { WorkerDescription, WorkerPackageRef } from "../../interface/command.ts";
 import type { QueueName, RouteId, RouteRow, Tenant, WorkerId, WorkerRow } from "../../storage/rows.ts";
 import { parsedColumn } from "../rows/parsed-column.ts";
 
@@ -98,8 +98,24 @@ function findPackageMismatch(requirements: TaskRequirements, description: Worker
   const serving = versions.filter((one) => isVersionAccepted(requirements, one.version));
   const [first] = serving;
   if (first === undefined) return { code: "package-version", has: versions.map((one) => one.version).join(", "), needs: wanted };
-  if (serving.some((one) => one.status === "installed")) return null;
+  if (serving.some((one) => isOffered(one, requirements.packageVersion))) return null;
   return { code: "package-status", has: first.status, needs: "installed" };
+}
+
+/** What is withdrawn is there for those who name it. */
+const isOffered = ({ status, version }: WorkerPackageRef, named: string): boolean =>
+  status === "installed" || (status === withdrawnStatus && version === named);
+
+const withdrawnStatus = "withdrawn";
+
+/** The description with the versions marked that are withdrawn now; the same one where nothing changes. */
+export function markWithdrawn(about: WorkerDescription, withdrawn: ReadonlySet<string> = new Set()): WorkerDescription {
+  const statusOf = ({ name, version, status }: WorkerPackageRef): string => {
+    if (status !== "installed" && status !== withdrawnStatus) return status;
+    return withdrawn.has(`${name}@${version}`) ? withdrawnStatus : "installed";
+  };
+  if (about.packages.every((one) => statusOf(one) === one.status)) return about;
+  return { ...about, packages: about.packages.map((one) => ({ ...one, status: statusOf(one) })) };
 }
 
 const isVersionAccepted = (
@@ -116,8 +132,8 @@ export function versionFor(
   if (minVersion === null) return node.packageVersion;
   const installed = description.packages
     .filter(
-      ({ name, version, status }) =>
-        name === node.packageName && status === "installed" && compareVersions(version, minVersion) >= 0,
+      (one) =>
+        one.name === node.packageName && isOffered(one, node.packageVersion) && compareVersions(one.version, minVersion) >= 0,
     )
     .map(({ version }) => version);
   if (installed.includes(node.packageVersion)) return node.packageVersion;

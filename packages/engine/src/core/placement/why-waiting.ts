@@ -20,6 +20,8 @@ type PlacementRuleCode =
   | "pinned"
   | "slots"
   | "node-limit"
+  /** It lacks the package, and was told to install it. */
+  | "package-installing"
   /** No rule fails: it is about to take the task, or others are before the task. */
   | "fits";
 
@@ -42,6 +44,8 @@ interface PlacementCandidate {
   /** Attempts that take a slot, and those of the node's type among them; null if unknown. */
   readonly busy: number | null;
   readonly busyOfType: number | null;
+  /** What it was told to install and has not answered for; absent: not known. */
+  readonly installing?: readonly { readonly name: string; readonly version: string }[];
   /** Those of `busy` whose attempts have ended while their handlers cannot be stopped. */
   readonly unstoppedCount?: number;
 }
@@ -57,8 +61,11 @@ export function firstFailedRule(
   if (one.resourcePressure !== null) return { code: "strained", facts: { lacks: one.resourcePressure.split(" ") } };
   if (!one.healthy) return { code: "unhealthy", facts: {} };
   const mismatch = findMismatch(requirements, one);
-  if (mismatch !== null && mismatch.code !== "tenant")
+  if (mismatch !== null && mismatch.code !== "tenant") {
+    const coming = mismatch.code.startsWith("package-") ? findInstall(requirements, one) : undefined;
+    if (coming !== undefined) return { code: "package-installing", facts: { version: coming.version, needs: mismatch.needs } };
     return { code: mismatch.code, facts: { has: mismatch.has, needs: mismatch.needs } };
+  }
   if (pin !== null && pin !== one.worker) return { code: "pinned", facts: { to: pin.slice(requirements.tenant.length + 1) } };
   if (one.busy !== null && one.busy >= one.about.slots)
     return {
@@ -74,6 +81,13 @@ export function firstFailedRule(
     return { code: "node-limit", facts: { nodeType: requirements.nodeType, limit, busy: one.busyOfType } };
   return { code: "fits", facts: {} };
 }
+
+/** An install under way after which the worker would have the package. */
+const findInstall = (requirements: TaskRequirements, { tenant, about, installing = [] }: PlacementCandidate) =>
+  installing.find(({ name, version }) => {
+    const packages = [...about.packages, { name, version, status: "installed" }];
+    return findMismatch(requirements, { tenant, about: { ...about, packages } }) === null;
+  });
 
 /** The first failed rule of each worker connected here, for the error of a task that waited too long. */
 export function explainNoWorker(
@@ -144,7 +158,8 @@ export function explainWaiting(
 }
 
 export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): PlacementCandidate {
-  const { healthy, strain, unstopped } = readCondition(row.condition);
+  const { healthy, strain, unstopped, orders = [] } = readCondition(row.condition);
+  const installing = orders.flatMap(({ order }) => (order.type === "pkg.install" ? [order] : []));
   const held = looked.held?.get(row.id);
   return {
     worker: row.id,
@@ -156,6 +171,7 @@ export function toCandidate(row: WorkerRow, looked: WaitingTaskFacts): Placement
     healthy,
     busy: held === undefined ? null : held.busy + (unstopped ?? 0),
     ...(unstopped !== undefined && { unstoppedCount: unstopped }),
+    ...(installing.length > 0 && { installing }),
     busyOfType: held?.busyOfType ?? null,
   };
 }
@@ -247,6 +263,7 @@ const fixByRule: Readonly<Record<PlacementRuleCode, string | null>> = {
   enrolled: "connect-worker",
   lost: "restart-worker",
   left: "restart-worker",
+  "package-installing": null,
   "package-missing": "install-package",
   "package-version": "install-version",
   "package-status": "repair-package",
@@ -267,6 +284,9 @@ function queuedSummary(name: string, workers: readonly WorkerVerdict[]): string 
   if (workers.length === 0) return `${name} waits: no worker is known`;
   const ready = workers.filter(({ code }) => code === "fits").length;
   if (ready > 0) return `${name} is in line: ${ready} of ${workers.length} workers can take it`;
+  const installing = workers.filter(({ code }) => code === "package-installing");
+  if (installing.length > 0)
+    return `${name} waits until its package is installed on ${installing.length === 1 ? `worker ${installing[0]?.name}` : `one of ${installing.length} workers`}`;
   const counts = new Map<PlacementRuleCode, number>();
   for (const { code } of workers) counts.set(code, (counts.get(code) ?? 0) + 1);
   const countTexts = [...counts].sort((a, b) => b[1] - a[1]).map(([code, count]) => `${count} ${code}`);
