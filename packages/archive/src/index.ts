@@ -15,7 +15,15 @@ export {
   type SignedPackage,
   signPackage,
 } from "./package-archive.ts";
-export { findDependencyProblem, findLockProblems, lockFileName, readRequirementsLock } from "./python/requirements-lock.ts";
+export {
+  findDependencyProblem,
+  findLockProblems,
+  formatRequirementsLock,
+  lockFileName,
+  normaliseName,
+  type PinnedRequirement,
+  readRequirementsLock,
+} from "./python/requirements-lock.ts";
 export {
   comparePythonVersions,
   type PythonVersion,

@@ -1,12 +1,24 @@
 // The commands of package authors: `packages new`, `build`, `sign` and `verify`. None of them talks to a scheduler.
 
-import { buildPackage, createPackage, signArchiveFile, verifyArchiveFile } from "../packages/package-commands.ts";
+import { buildPackage } from "../packages/build-command.ts";
+import { createPackage, signArchiveFile, verifyArchiveFile } from "../packages/package-commands.ts";
 import { packageRuntimes } from "../packages/package-template.ts";
 import type { CommandTable } from "./command-table.ts";
 
 const tenantFlag = {
   help: "the tenant the archive is signed for; * is every tenant that trusts the key",
   default: "default",
+} as const;
+
+/** How a folder becomes an archive. */
+const buildOptions = {
+  "--python <program>": {
+    help: "the Python whose pip writes requirements.txt where it does not pin python.dependencies",
+    default: "python3",
+  },
+  "--wheels <folder>": "take the dependencies from a folder of wheels instead of an index",
+  "--relock": "write requirements.txt anew although it fits",
+  "--include-node-modules": "pack node_modules too",
 } as const;
 
 export const packageCommands: CommandTable = {
@@ -27,12 +39,12 @@ export const packageCommands: CommandTable = {
   },
   "packages build": {
     isOffline: true,
-    help: "check a package and write its archive; the same files give the same bytes",
-    examples: ["tools", "tools --out dist/tools.cwx", "tools --json"],
+    help: "check a package, pin its Python dependencies and write its archive",
+    examples: ["tools", "tools --out dist/tools.cwx", "tools --wheels ./wheels --json"],
     arguments: { "<folder>": "the folder with manifest.json" },
     options: {
       "--out <file>": "the archive (default: NAME-VERSION.cwx)",
-      "--include-node-modules": "pack node_modules too",
+      ...buildOptions,
     },
     runLocally: buildPackage,
   },

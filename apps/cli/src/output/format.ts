@@ -4,7 +4,8 @@ import type { JsonObject, Run } from "@astraflow/protocol";
 import { stripControlCharacters } from "./terminal.ts";
 
 /** `1 file`, `2 files`. */
-export const formatCount = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+export const formatCount = (count: number, what: string, plural = `${what}s`): string =>
+  `${count} ${count === 1 ? what : plural}`;
 
 /** An instant without milliseconds. */
 export const formatInstant = (instant: string | undefined): string =>

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createCommandFixture } from "../testing/command-fixture.ts";
-import { buildPackage, createPackage, signArchiveFile, verifyArchiveFile } from "./package-commands.ts";
+import { buildPackage } from "./build-command.ts";
+import { createPackage, signArchiveFile, verifyArchiveFile } from "./package-commands.ts";
 import { packageRuntimes } from "./package-template.ts";
 
 let root = "";
@@ -18,9 +19,10 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const { context } = createCommandFixture({}, { now: () => Date.UTC(2026, 0, 2) });
+const buildContext = { ...context, env: process.env, stopSignal: context.signal };
 const newPackage = (runtime: (typeof packageRuntimes)[number] = "python") =>
   createPackage(context, { folder: inRoot("tools"), name: "acme.tools", runtime });
-const build = (out: string) => buildPackage(context, { folder: inRoot("tools"), out: inRoot(out) });
+const build = (out: string) => buildPackage(buildContext, { folder: inRoot("tools"), python: "python3", out: inRoot(out) });
 const sign = (tenant = "default") =>
   signArchiveFile(context, { archive: inRoot("a.cwx"), key: inRoot("key.pem"), by: "Ann", tenant });
 const verify = (more: { key?: string; tenant?: string } = { key: "public.pem" }) =>
@@ -60,7 +62,7 @@ describe("the commands of package authors", () => {
       exitCode: 2,
       message: expect.stringMatching(/hooks\.install\.0 .*\n.*hooks\.install\.1 /),
     });
-    await expect(buildPackage(context, { folder: root })).rejects.toMatchObject({
+    await expect(buildPackage(buildContext, { folder: root, python: "python3" })).rejects.toMatchObject({
       message: expect.stringContaining("has no manifest.json"),
     });
     expect(existsSync(inRoot("a.cwx"))).toBe(false);
@@ -126,7 +128,10 @@ describe("the commands of package authors", () => {
     const archive = inRoot("a.cwx");
 
     await createPackage(jsonContext, { folder: inRoot("tools"), name: "acme.tools", runtime: "node" });
-    await buildPackage(jsonContext, { folder: inRoot("tools"), out: archive });
+    await buildPackage(
+      { ...jsonContext, env: {}, stopSignal: jsonContext.signal },
+      { folder: inRoot("tools"), python: "python3", out: archive },
+    );
     await signArchiveFile(jsonContext, { archive, key: inRoot("key.pem"), by: "Ann", tenant: "default" });
     await verifyArchiveFile(jsonContext, { archive, tenant: "default", key: inRoot("public.pem") });
 
@@ -136,7 +141,7 @@ describe("the commands of package authors", () => {
       .map((line) => JSON.parse(line) as object);
     expect(documents.map((document) => Object.keys(document))).toEqual([
       ["folder", "name", "runtime", "files"],
-      ["archive", "name", "version", "sha256", "bytes", "files", "ignored"],
+      ["archive", "name", "version", "sha256", "bytes", "files", "ignored", "isLockWritten"],
       ["format", "package", "tenant", "sha256", "bytes", "signedAt", "signedBy", "keyId", "ed25519"],
       ["name", "version", "sha256", "keyId", "isVerified"],
     ]);

@@ -1,25 +1,23 @@
-// `astra packages new|build|sign|verify`: what authors do on their own machine, without a scheduler.
+// `astra packages new|sign|verify`: what authors do on their own machine, without a scheduler.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import {
-  buildPackageArchive,
   checkContentDigest,
   createMemorySource,
   findSignatureProblem,
   readArchiveFiles,
   readPackageArchive,
-  readPackageFolder,
   readPrivateKey,
   readPublicKey,
   sha256Hex,
   signPackage,
 } from "@astraflow/archive";
-import { Fault, isRecord, readPackageSignature } from "@astraflow/protocol";
-import type { CommandContext, Switches, TextInput } from "../api/command-context.ts";
-import { parseJson } from "../api/input-file.ts";
-import { CliFailure, type ExitCode, errorMessage, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
+import { Fault } from "@astraflow/protocol";
+import type { CommandContext, TextInput } from "../api/command-context.ts";
+import { CliFailure, type ExitCode, exitCodes, faultFailure, usageFailure } from "../output/cli-failure.ts";
 import { formatCount } from "../output/format.ts";
+import { readInput, readSignatureFile, refusingLater, writeOutput } from "./package-input.ts";
 import { createPackageFiles, type PackageRuntime } from "./package-template.ts";
 
 type LocalContext = Pick<CommandContext, "terminal" | "json">;
@@ -46,30 +44,6 @@ export async function createPackage(
   }
   terminal.print(json ? JSON.stringify({ folder, name, runtime, files: Object.keys(files) }) : folder);
   terminal.info(`wrote ${formatCount(Object.keys(files).length, "file")}; next: astra packages build ${folder}`);
-  return exitCodes.ok;
-}
-
-export async function buildPackage(
-  { terminal, json }: LocalContext,
-  input: TextInput<"folder", "out"> & Switches<"includeNodeModules">,
-): Promise<ExitCode> {
-  const { folder, includeNodeModules = false } = input;
-  const manifestFile = path.join(readable(folder), "manifest.json");
-  parseJson(readInput(manifestFile).toString("utf8"), manifestFile);
-  const { files, ignored } = await readPackageFolder(folder, { includeNodeModules });
-  const { archive, manifest } = refusing(folder, () => buildPackageArchive(files));
-  const out = input.out ?? `${manifest.name}-${manifest.version}.cwx`;
-  writeOutput(out, archive);
-  const { name, version } = manifest;
-  const sha256 = sha256Hex(archive);
-  terminal.print(
-    json ? JSON.stringify({ archive: out, name, version, sha256, bytes: archive.length, files: files.length, ignored }) : out,
-  );
-  terminal.info(
-    `${name} ${version}: ${formatCount(files.length, "file")}, ${formatCount(archive.length, "byte")}, sha256 ${sha256}`,
-  );
-  if (ignored.length > 0) terminal.info(`left out: ${ignored.join(", ")}`);
-  terminal.info(`next: astra packages sign ${out} --key KEY.pem --by NAME`);
   return exitCodes.ok;
 }
 
@@ -100,7 +74,7 @@ export async function verifyArchiveFile(
   const read = await refusingLater(file, readPackageArchive(source));
   await refusingLater(file, checkContentDigest(source, read));
   const { name, version } = read.manifest;
-  const signature = existsSync(`${file}.sig`) ? readSignature(`${file}.sig`) : null;
+  const signature = readSignatureFile(file);
   if (input.key !== undefined) {
     const key = readPublicKey(readInput(input.key).toString("utf8"));
     if (key instanceof Fault) throw faultFailure(key, input.key);
@@ -124,61 +98,4 @@ export async function verifyArchiveFile(
   return exitCodes.ok;
 }
 
-function readSignature(file: string) {
-  const value = parseJson(readInput(file).toString("utf8"), file);
-  const signature = readPackageSignature(isRecord(value) ? value : {});
-  if (signature instanceof Fault) throw faultFailure(signature, file);
-  return signature;
-}
-
 const refusal = (message: string) => new CliFailure(exitCodes.notAllowed, { error: "E.PKG.PERMISSION", message });
-
-function readable(folder: string): string {
-  if (!existsSync(path.join(folder, "manifest.json")))
-    throw usageFailure(`${folder} has no manifest.json.`, "astra packages new FOLDER");
-  return folder;
-}
-
-function readInput(file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (cause) {
-    throw usageFailure(`${file} cannot be read (${errorMessage(cause)}).`);
-  }
-}
-
-function writeOutput(file: string, content: Uint8Array | string): void {
-  try {
-    writeFileSync(file, content);
-  } catch (cause) {
-    throw usageFailure(`${file} cannot be written (${errorMessage(cause)}).`);
-  }
-}
-
-/** All problems of a package, one a line. */
-function packageFailure(thrown: unknown, source: string): unknown {
-  if (!(thrown instanceof Fault)) return thrown;
-  const problems = thrown.details?.["problems"];
-  const lines = Array.isArray(problems) ? problems.map(String) : [thrown.message];
-  return new CliFailure(exitCodes.usage, {
-    error: thrown.code,
-    message: `${source}: ${lines.join("\n  ")}`,
-    details: thrown.details,
-  });
-}
-
-function refusing<T>(source: string, act: () => T): T {
-  try {
-    return act();
-  } catch (thrown) {
-    throw packageFailure(thrown, source);
-  }
-}
-
-async function refusingLater<T>(source: string, act: Promise<T>): Promise<T> {
-  try {
-    return await act;
-  } catch (thrown) {
-    throw packageFailure(thrown, source);
-  }
-}

@@ -23,7 +23,22 @@ const lockedPin = new RegExp(`^(${namePattern})${extrasPattern}\\s*==\\s*([^\\s*
 const dependencyLine = new RegExp(`^(${namePattern})${extrasPattern}\\s*(?:\\(?([^;()]*)\\)?)\\s*(?:;.*)?$`);
 const hashOption = /--hash[= ](\S+)/g;
 
-const normaliseName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
+/** As pip compares names. */
+export const normaliseName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
+
+/** A requirement with the SHA-256 of every file that may be installed for it. */
+export interface PinnedRequirement extends LockedRequirement {
+  readonly sha256: readonly string[];
+}
+
+/** The text of a lock: the same requirements give the same bytes, in whatever order they were found. */
+export function formatRequirementsLock(requirements: readonly PinnedRequirement[]): string {
+  const byName = requirements.toSorted((left, right) => (left.name < right.name ? -1 : 1));
+  const lines = byName.map(({ name, version, sha256 }) =>
+    [`${name}==${version}`, ...[...new Set(sha256)].sort().map((digest) => `    --hash=sha256:${digest}`)].join(" \\\n"),
+  );
+  return ["# The lock of python.dependencies, written by: astra packages build", ...lines, ""].join("\n");
+}
 
 const problemAt = (line: number, message: string) =>
   fault("E.PKG.INVALID", `${lockFileName} line ${line}: ${message}`, { path: lockFileName, line });
