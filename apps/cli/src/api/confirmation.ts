@@ -39,11 +39,20 @@ export function createDryRunClient(client: Client): Client {
     name,
     async (input: Readonly<Record<string, unknown>> = {}) => {
       const path = route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(input[key])));
-      throw new DryRunIntercepted({ method: route.method, path, ...(input["body"] !== undefined && { body: input["body"] }) });
+      const { body } = input;
+      throw new DryRunIntercepted({ method: route.method, path, ...(body !== undefined && { body: describeBody(body) }) });
     },
   ]);
   return { ...client, ...(Object.fromEntries(shown) as Partial<Client>) };
 }
+
+/** Of a file in a form only its name and size. */
+const describeBody = (body: unknown): unknown =>
+  body instanceof FormData
+    ? Object.fromEntries([...body].map(([key, value]) => [key, typeof value === "string" ? value : describeFile(value)]))
+    : body;
+
+const describeFile = ({ name, size: bytes }: File) => ({ name, bytes });
 
 export function printDryRun({ request }: DryRunIntercepted, json: boolean, terminal: Terminal): ExitCode {
   const { method, path, body } = request;

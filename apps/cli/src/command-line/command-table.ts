@@ -57,6 +57,8 @@ interface CommandRow extends CompletionHints {
   readonly options?: Readonly<Record<string, ValueRow>>;
   /** A change has --dry-run, which shows the request; a deletion also asks for confirmation. Absent: a read. */
   readonly kind?: "change" | "delete";
+  /** How long an answer of the scheduler may take; absent: as long as for every other command. */
+  readonly waitMs?: number;
   /** Of --limit. */
   readonly limits?: { readonly default: number; readonly max: number };
   /** A list under another name than `list`: it has --output and --limit. */
@@ -100,7 +102,7 @@ export function addCommands(
       const args = command.registeredArguments.map((argument, at) => [argument.name(), all[at]]);
       const input = { ...flags, ...Object.fromEntries(args) } as never;
       const code =
-        (await row.run?.(createCommandContext(flags, environment, row.kind), input)) ??
+        (await row.run?.(createCommandContext(flags, environment, row), input)) ??
         (await row.runLocally?.(createLocalContext(program, flags, environment), input));
       setExitCode(code ?? exitCodes.ok);
     });
@@ -173,11 +175,12 @@ const createLocalContext = (program: Command, flags: CommonFlags, environment: C
   json: flags.json ?? false,
 });
 
-function createCommandContext(flags: CommonFlags, environment: CliEnvironment, kind: CommandRow["kind"]): ApiCommandContext {
+function createCommandContext(flags: CommonFlags, environment: CliEnvironment, row: CommandRow): ApiCommandContext {
+  const { kind, waitMs } = row;
   const terminal = createCommandTerminal(flags, environment);
   const endpoint = resolveApiEndpoint(flags, environment.env, (line) => terminal.info(line));
   const logRequest = flags.verbose === true ? (line: string) => terminal.error(`${line}\n`) : undefined;
-  const client = createCliClient(endpoint, { logRequest });
+  const client = createCliClient(endpoint, { logRequest, ...(waitMs !== undefined && { waitMs }) });
   // A read with a --dry-run of its own has the scheduler check the request instead.
   const isDryRun = kind !== undefined && flags.dryRun === true;
   return {

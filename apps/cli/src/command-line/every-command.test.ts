@@ -25,6 +25,12 @@ beforeEach(async () => {
   // An end, where the sample would be a thing that goes on for ever.
   for (const name of ["changeRuns", "getBulk"] as const)
     api.setResponse(name, { ...(sampleForSchema(routes[name].response) as object), status: "done", refused: 0, refusals: [] });
+  const { installPackage, getInstall, listRollouts } = routes;
+  const noFailure = { status: "done", counts: { waiting: 0, done: 1, failed: 0 } };
+  api.setResponse("installPackage", { ...(sampleForSchema(installPackage.response) as object), ...noFailure });
+  api.setResponse("getInstall", { ...(sampleForSchema(getInstall.response) as object), ...noFailure });
+  const rollouts = sampleForSchema(listRollouts.response) as { items: object[] };
+  api.setResponse("listRollouts", { ...rollouts, items: rollouts.items.map((one) => ({ ...one, rolloutId: sampleId })) });
   api.setResponse("getRun", { ...(sampleForSchema(routes.getRun.response) as object), runId: sampleId, status: "running" });
 });
 afterEach(() => api.close());
@@ -83,6 +89,18 @@ const examples: Readonly<Record<string, Example>> = {
   "workers undrain": { argv: ["sample"], prints: "undrainWorker", changes: ["undrainWorker"] },
   "workers kick": { argv: ["sample", "--yes"], prints: "kickWorker", changes: ["kickWorker"] },
   "workers enrol": { argv: ["w-9", "--tag", "site=berlin"], prints: "enrolWorker", changes: ["enrolWorker"] },
+  "packages publish": { argv: [file], prints: "publishPackage", changes: ["publishPackage"] },
+  "packages list": { argv: [], prints: "listPackages" },
+  "packages keys list": { argv: [], prints: "listPackageKeys" },
+  "packages keys add": { argv: [file, "--name", "Release"], prints: "addPackageKey", changes: ["addPackageKey"] },
+  "packages keys remove": { argv: ["sample", "--yes"], prints: ["keyId", "removed"], changes: ["deletePackageKey"] },
+  "packages install": { argv: ["demo@1.0.0", "--all", "--wait"], prints: "installPackage", changes: ["installPackage"] },
+  "packages uninstall": { argv: ["demo", "--worker", "w", "--yes"], prints: "installPackage", changes: ["installPackage"] },
+  "packages rollout start": { argv: ["demo@1.0.0"], prints: "startRollout", changes: ["startRollout"] },
+  "packages rollout show": { argv: ["demo"], prints: "getRollout" },
+  "packages rollout list": { argv: ["demo"], prints: "listRollouts" },
+  "packages rollout stop": { argv: ["demo", sampleId, "--yes"], prints: "stopRollout", changes: ["stopRollout"] },
+  "packages rollback": { argv: ["demo", "--to", "1.0.0", "--yes"], prints: "rollbackPackage", changes: ["rollbackPackage"] },
   "queues list": { argv: [], prints: "listQueues" },
   "queues show": { argv: ["sample"], prints: ["queue", "waiting", "isPartial", "oldestWaitMs", "needs", "workers", "asOf"] },
   "letters list": { argv: ["--filter", "status:open text"], prints: "listDeadLetters" },

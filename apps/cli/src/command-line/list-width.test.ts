@@ -85,6 +85,31 @@ const lists: Readonly<Record<string, ListExample>> = {
     kept: ["TYPE", "PACKAGE"],
     values: ["demo.transform", "demo@1.0.0"],
   },
+  "packages list": {
+    route: "listPackages",
+    item: {
+      name: "acme.tools",
+      versions: ["1.2.0", "1.1.0"],
+      defaultVersion: "1.2.0",
+      latestVersion: "1.2.0",
+      description: `${long}, ${long}`,
+    },
+    kept: ["PACKAGE", "DEFAULT"],
+    values: ["acme.tools", "1.2.0"],
+  },
+  "packages keys list": {
+    route: "listPackageKeys",
+    item: { keyId: "0123456789abcdef0123456789abcdef", name: "Release", packages: ["acme.*", "a.long.package.name"] },
+    kept: ["KEY", "NAME"],
+    values: ["89abcdef", "Release"],
+  },
+  "packages rollout list": {
+    route: "listRollouts",
+    item: { rolloutId: sampleId, status: "rolledBack", reason: { code: "E.PKG.INVALID", message: long } },
+    kept: ["ROLLOUT", "STATUS"],
+    values: ["1aa3f763", "rolledBack"],
+    argv: ["acme.tools"],
+  },
   "views list": {
     route: "listViews",
     item: {

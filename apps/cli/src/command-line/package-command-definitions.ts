@@ -1,17 +1,17 @@
-// The commands of package authors: `packages new`, `build`, `sign` and `verify`. None of them talks to a scheduler.
+// The commands of package authors: `packages new`, `build`, `sign` and `verify`, which need no scheduler.
 
 import { buildPackage } from "../packages/build-command.ts";
 import { createPackage, signArchiveFile, verifyArchiveFile } from "../packages/package-commands.ts";
 import { packageRuntimes } from "../packages/package-template.ts";
 import type { CommandTable } from "./command-table.ts";
 
-const tenantFlag = {
+export const tenantFlag = {
   help: "the tenant the archive is signed for; * is every tenant that trusts the key",
   default: "default",
 } as const;
 
 /** How a folder becomes an archive. */
-const buildOptions = {
+export const buildOptions = {
   "--python <program>": {
     help: "the Python whose pip writes requirements.txt where it does not pin python.dependencies",
     default: "python3",
@@ -23,8 +23,8 @@ const buildOptions = {
 
 export const packageCommands: CommandTable = {
   packages: {
-    help: "make node packages: archives that workers install",
-    examples: ["new tools --name acme.tools", "build tools"],
+    help: "make node packages, publish them and bring them to workers",
+    examples: ["new tools --name acme.tools", "publish tools --key key.pem --by Ann", "install acme.tools --all"],
   },
   "packages new": {
     isOffline: true,

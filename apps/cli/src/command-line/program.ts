@@ -10,6 +10,7 @@ import { addCommands, type CliEnvironment, createCommandTerminal, formatHelp, se
 import { historyCommands } from "./history-command-definitions.ts";
 import { startCommands, toolCommands } from "./local-command-definitions.ts";
 import { packageCommands } from "./package-command-definitions.ts";
+import { packageFleetCommands } from "./package-fleet-command-definitions.ts";
 import { runCommands } from "./run-command-definitions.ts";
 import { workerCommands } from "./worker-command-definitions.ts";
 import { workflowCommands } from "./workflow-command-definitions.ts";
@@ -79,7 +80,8 @@ export function buildProgram(environment: CliEnvironment, setExitCode: (code: nu
       .action(async (_flags, command: Command) =>
         setExitCode(await (await loadAppCommand(name)).run(command.args, environment.env)),
       );
-  for (const table of [runCommands, workflowCommands, workerCommands, packageCommands, historyCommands, toolCommands])
+  const packageTables = [packageCommands, packageFleetCommands];
+  for (const table of [runCommands, workflowCommands, workerCommands, ...packageTables, historyCommands, toolCommands])
     addCommands(program, table, environment, setExitCode);
   return program;
 }

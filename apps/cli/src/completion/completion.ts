@@ -56,7 +56,7 @@ complete -c astra -a '(__astra_words)'
 export const completionScript = (shell: CompletionShell): string => shellScripts[shell];
 
 /** Arguments and flags whose values the scheduler knows, by their names. */
-export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view" | "nodeType";
+export type CompletionKind = "run" | "worker" | "workflow" | "letter" | "view" | "nodeType" | "package" | "packageKey";
 const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   run: "run",
   first: "run",
@@ -67,6 +67,8 @@ const kindByArgument: Readonly<Record<string, CompletionKind>> = {
   task: "letter",
   view: "view",
   type: "nodeType",
+  package: "package",
+  keyId: "packageKey",
 };
 
 /** A flag of the scheduler or the worker, which read their own arguments. */
@@ -190,6 +192,8 @@ const nameLists: Readonly<Record<CompletionKind, ListNames>> = {
   letter: async (client, query) => (await client.listDeadLetters(query)).items.map(({ taskId }) => taskId),
   view: async (client, query) => (await client.listViews(query)).items.map(({ name, viewId }) => plainName(name, viewId)),
   nodeType: async (client, query) => (await client.searchNodes(query)).items.map(({ type }) => type),
+  package: async (client, query) => (await client.listPackages(query)).items.map(({ name }) => name),
+  packageKey: async (client) => (await client.listPackageKeys()).items.map(({ name, keyId }) => plainName(name, keyId)),
 };
 
 /** Current names on the scheduler. */

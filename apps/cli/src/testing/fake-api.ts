@@ -51,7 +51,8 @@ export function sampleForSchema(given: object): unknown {
 
 const sampleStrings: Readonly<Record<string, string>> = { "date-time": "2026-01-31T12:00:00.000Z", uuid: sampleId };
 const sampleString = ({ format, pattern }: JsonSchema): string => {
-  if (pattern === "^[A-Fa-f0-9]{64}$") return "0".repeat(64);
+  const [, digits] = /^\^\[[A-Fa-f0-9-]+\]\{(\d+)\}\$$/.exec(String(pattern)) ?? [];
+  if (digits !== undefined) return "0".repeat(Number(digits));
   return sampleStrings[String(format)] ?? "sample";
 };
 
@@ -78,7 +79,9 @@ export async function startFakeApi(): Promise<FakeApi> {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
     if (name === null) return void response.writeHead(404).end("{}");
-    const body: unknown = text === "" ? undefined : JSON.parse(text);
+    // A form is noted as it was sent.
+    const isForm = request.headers["content-type"]?.startsWith("multipart/") === true;
+    const body: unknown = text === "" ? undefined : isForm ? text : JSON.parse(text);
     requests.push({ name, body });
     const route: Route = routes[name];
     const own = answers.get(name);
