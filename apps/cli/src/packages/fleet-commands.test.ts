@@ -46,7 +46,9 @@ describe("packages install and uninstall", () => {
       "installPackage",
       { packageName: "acme.tools", body: { version: "1.2.0", allowOlder: true, all: true } },
     ]);
-    expect(fixture.stderr()).toBe("w-1 done\nw-2 failed E.PKG.PERMISSION: the key is not trusted\n");
+    expect(fixture.stderr()).toBe(
+      "install acme.tools 1.2.0: w-1 done\ninstall acme.tools 1.2.0: w-2 failed E.PKG.PERMISSION: the key is not trusted\n",
+    );
     expect(fixture.stdout()).toContain("install acme.tools 1.2.0: 1 done, 1 failed, 0 under way\n");
     expect(fixture.stdout()).toMatch(/w-2 +failed +E\.PKG\.PERMISSION +the key is not trusted/);
   });
@@ -124,7 +126,7 @@ describe("packages install and uninstall", () => {
 function rollout(status: Rollout["status"], more: Partial<Rollout> = {}): Rollout {
   const at = "2026-01-02T03:04:05.000Z";
   const phases: Rollout["phases"] = [
-    { target: 1, status: "done", workers: [worker("w-1", "done")] },
+    { target: 1, status: status === "running" ? "observing" : "done", workers: [worker("w-1", "done")] },
     { target: "100%", status: "installing", workers: [worker("w-2", "sent")] },
   ];
   return {
@@ -137,8 +139,8 @@ function rollout(status: Rollout["status"], more: Partial<Rollout> = {}): Rollou
 }
 const takenBack = rollout("rolledBack", {
   tasks: { succeeded: 4, failed: 3 },
-  rollback: { workers: [worker("w-1", "done")] },
-  reason: { code: "E.RUNNER.FAILURE", message: "3 tasks of 1.2.0 failed" },
+  rollback: { installs: [], uninstalls: [worker("w-1", "done")] },
+  reason: { code: "tasks-failed", message: "3 tasks of 1.2.0 failed" },
 });
 
 describe("packages rollout and rollback", () => {
@@ -167,10 +169,11 @@ describe("packages rollout and rollback", () => {
     const lines = fixture.stdout().split("\n");
     expect(lines.slice(0, 3)).toEqual([
       "rollout of acme.tools from 1.1.0 to 1.2.0: rolledBack, phase 2 of 2, tasks 4 ok, 3 failed",
-      "E.RUNNER.FAILURE: 3 tasks of 1.2.0 failed",
+      "tasks-failed: 3 tasks of 1.2.0 failed",
       "phase 1: done",
     ]);
-    expect(lines).toContain("back:");
+    expect(lines).toContain("remove 1.2.0");
+    expect(fixture.stderr()).toBe("phase 1: w-1 done\nremove 1.2.0: w-1 done\n");
   });
 
   it("[L1258] rollout start --wait ends with 0 when the rollout is finished, and refuses a missing version and a wrong phase", async () => {

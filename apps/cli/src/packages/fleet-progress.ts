@@ -22,11 +22,17 @@ export function parsePackageRef(text: string): PackageRef {
 
 const pollMs = 500;
 
+/** Workers that do one thing; a worker may be in several groups of a rollout. */
+export interface WorkerGroup {
+  /** What they do, such as `remove 1.2.0`. */
+  readonly title: string;
+  readonly workers: readonly FleetWorker[];
+}
+
 interface Waiting<T> {
   readonly isRunning: (state: T) => boolean;
   readonly read: () => Promise<T>;
-  /** Of every worker, as far as it is. */
-  readonly workersOf: (state: T) => readonly FleetWorker[];
+  readonly groupsOf: (state: T) => readonly WorkerGroup[];
   /** The lines of a terminal. */
   readonly draw: (state: T) => readonly string[];
 }
@@ -34,15 +40,14 @@ interface Waiting<T> {
 /** The state at the end; null: the user stopped waiting. In a pipe each worker that has ended is a line. */
 export async function waitForEnd<T>(
   first: T,
-  { isRunning, read, workersOf, draw }: Waiting<T>,
+  { isRunning, read, groupsOf, draw }: Waiting<T>,
   { terminal, signal }: CommandContext,
 ): Promise<T | null> {
   const reported = new Set<string>();
   for (let state = first; ; state = await read()) {
     if (!terminal.isInteractive)
-      for (const worker of workersOf(state)) {
-        const line = describeWorker(worker);
-        if ((worker.status === "done" || worker.status === "failed") && !reported.has(line)) terminal.info(line);
+      for (const line of groupsOf(state).flatMap(describeEnded)) {
+        if (!reported.has(line)) terminal.info(line);
         reported.add(line);
       }
     terminal.draw(draw(state).map(stripControlCharacters));
@@ -60,15 +65,19 @@ export async function waitForEnd<T>(
   }
 }
 
-function describeWorker({ name, status, code, message }: FleetWorker): string {
-  const reason = code === undefined ? "" : ` ${code}: ${message ?? ""}`;
-  return stripControlCharacters(`${name} ${status}${reason}`);
+const hasEnded = ({ status }: FleetWorker): boolean => status === "done" || status === "failed";
+
+function describeEnded({ title, workers }: WorkerGroup): string[] {
+  return workers.filter(hasEnded).map(({ name, status, code, message }) => {
+    const reason = code === undefined ? "" : ` ${code}: ${message ?? ""}`;
+    return stripControlCharacters(`${title}: ${name} ${status}${reason}`);
+  });
 }
 
 /** `[####----] 2 of 4 workers, 1 failed` */
 export function drawBar(workers: readonly FleetWorker[]): string {
   const width = 20;
-  const ended = workers.filter(({ status }) => status === "done" || status === "failed").length;
+  const ended = workers.filter(hasEnded).length;
   const failed = workers.filter(({ status }) => status === "failed").length;
   const filled = workers.length === 0 ? 0 : Math.floor((ended / workers.length) * width);
   const failures = failed === 0 ? "" : `, ${failed} failed`;

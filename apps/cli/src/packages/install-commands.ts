@@ -50,7 +50,7 @@ async function follow(context: CommandContext, started: FleetInstall, { wait }: 
         {
           isRunning: ({ status }) => status === "running",
           read: () => context.client.getInstall({ packageName, installId }),
-          workersOf: ({ workers }) => workers,
+          groupsOf: ({ workers }) => [{ title: what, workers }],
           draw: ({ workers }) => [`${what}: ${drawBar(workers)}`],
         },
         context,

@@ -7,7 +7,7 @@ import { type PageFlags, readListPage } from "../lookup/pages.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "../output/cli-failure.ts";
 import { formatInstant } from "../output/format.ts";
 import type { Colors } from "../output/terminal.ts";
-import { drawBar, formatWorkers, parsePackageRef, waitForEnd } from "./fleet-progress.ts";
+import { drawBar, formatWorkers, parsePackageRef, waitForEnd, type WorkerGroup } from "./fleet-progress.ts";
 
 interface StartInput extends TextInput<"package", "pool">, Switches<"wait"> {
   readonly phase: readonly string[];
@@ -122,9 +122,22 @@ export async function listRollouts(context: CommandContext, input: PageFlags & T
 
 const isUnderWay = ({ status }: Rollout): boolean => status === "running" || status === "rollingBack";
 
-/** Those of the phases, and once it goes back those that go back. */
-const workersOf = ({ phases, rollback }: Rollout): readonly FleetWorker[] =>
-  rollback?.workers ?? phases.flatMap(({ workers }) => workers);
+function groupWorkers({ kind, version, previousVersion, phases, rollback }: Rollout): WorkerGroup[] {
+  const [good, bad] = kind === "rollback" ? [version, previousVersion] : [previousVersion, version];
+  const installed = phases.map(({ target, workers }) => ({ title: `phase ${target}`, workers }));
+  const back =
+    rollback === null
+      ? []
+      : [
+          { title: `back to ${good ?? "nothing"}`, workers: rollback.installs },
+          { title: `remove ${bad ?? "nothing"}`, workers: rollback.uninstalls },
+        ];
+  return [...installed, ...back.filter(({ workers }) => workers.length > 0)];
+}
+
+/** Those of the phases, or once it goes back those that go back. */
+const listMoving = ({ phases, rollback }: Rollout): readonly FleetWorker[] =>
+  rollback === null ? phases.flatMap(({ workers }) => workers) : [...rollback.installs, ...rollback.uninstalls];
 
 async function follow(context: CommandContext, started: Rollout, isWaiting = false): Promise<ExitCode> {
   const { packageName, rolloutId } = started;
@@ -135,8 +148,8 @@ async function follow(context: CommandContext, started: Rollout, isWaiting = fal
         {
           isRunning: isUnderWay,
           read: () => context.client.getRollout({ packageName, rolloutId }),
-          workersOf,
-          draw: (rollout) => [describeRollout(rollout), drawBar(workersOf(rollout))],
+          groupsOf: groupWorkers,
+          draw: (rollout) => [describeRollout(rollout), drawBar(listMoving(rollout))],
         },
         context,
       )
@@ -157,13 +170,13 @@ function describeRollout({ kind, packageName, version, previousVersion, status, 
 }
 
 function renderRollout(rollout: Rollout): string[] {
-  const { phases, rollback, reason } = rollout;
+  const { reason, phases } = rollout;
   return [
     describeRollout(rollout),
     ...(reason === null ? [] : [`${reason.code}: ${reason.message}`]),
-    ...phases.flatMap(({ target, status, workers }) => [`phase ${target}: ${status}`, ...indent(formatWorkers(workers))]),
-    ...(rollback === null ? [] : ["back:", ...indent(formatWorkers(rollback.workers))]),
+    ...groupWorkers(rollout).flatMap(({ title, workers }, at) => [
+      `${title}${phases[at] === undefined ? "" : `: ${phases[at].status}`}`,
+      ...formatWorkers(workers).map((line) => `  ${line}`),
+    ]),
   ];
 }
-
-const indent = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
