@@ -9,7 +9,9 @@ import { exitCodes } from "./output/cli-failure.ts";
 import type { ListenForKeys } from "./output/terminal.ts";
 
 /** Commands that handle signals themselves. */
-const commandsHandlingSignals: readonly string[] = ["up", "bench"];
+const commandsHandlingSignals: readonly string[] = ["up", "bench", "packages dev"];
+/** Commands that end at the first signal by themselves, with what they have to say or to remove; a second one ends them at once. */
+const commandsEndingGently: readonly string[] = ["run", "runs watch", "packages build", "packages publish"];
 
 /** Runs one command line in this process and returns its exit code. */
 export async function runCli(argv: readonly string[]): Promise<number> {
@@ -24,10 +26,11 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     const isSecond = stopController.signal.aborted;
     stopController.abort();
     if (isSecond) forceStopController.abort();
-    // Other commands, and a second signal while watching, end at once.
-    const isWatching = first === "run" || (first === "runs" && rest[0] === "watch");
-    if (!(isWatching || commandsHandlingSignals.includes(first ?? "")) || (isSecond && isWatching))
-      process.exit(exitCodes.interrupted);
+    const isAnyOf = (commands: readonly string[]): boolean =>
+      commands.includes(first ?? "") || commands.includes(`${first} ${rest[0]}`);
+    const isGentle = isAnyOf(commandsEndingGently) || (first === "packages" && rest.includes("--wait"));
+    // Other commands end at once.
+    if (!(isGentle || isAnyOf(commandsHandlingSignals)) || (isSecond && isGentle)) process.exit(exitCodes.interrupted);
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
   // A reader that closes the pipe early (`astra runs list | head`) is no error.

@@ -24,6 +24,7 @@ import { adviseOnConnectionFailure } from "./connection-advice.ts";
 import { readTlsFiles, TokenFile } from "./identity/credential-files.ts";
 import { createPackageInstalls } from "./package-installs.ts";
 import { countPackages, describeMissingPackages, findManifestWarnings } from "./package-report.ts";
+import { PackageWatch } from "./package-watch.ts";
 import type { WorkerConfig } from "./settings/config.ts";
 import type { ShutdownSignals } from "./signals.ts";
 import { CgroupReader } from "./status/cgroup.ts";
@@ -78,9 +79,11 @@ export class WorkerApp {
     const worker = await this.#loadWorker();
     if (worker === undefined) return this.#exit();
     this.#handleSignals(worker);
+    const watch = this.#watchPackages(worker);
     if (!(await this.#openStatusServer(worker))) worker.stop();
     else if (worker.status.phase !== "CLOSED") worker.start();
     await worker.closed;
+    watch?.close();
     await this.#statusServer?.close();
     if (worker.runner.isStuck) {
       const message = "a handler is stuck in a system call and cannot be stopped; killing the process";
@@ -140,6 +143,17 @@ export class WorkerApp {
       return createHostedWorker({ ...options, packagesDir, hosting });
     }
     return createThreadedWorker({ ...options, packagesDir, hosting, ...(heapMbMax !== undefined && { heapMbMax }) });
+  }
+
+  #watchPackages(worker: SessionWorker): PackageWatch | undefined {
+    const { config, log } = this.#options;
+    if (!config.watchesPackages) return undefined;
+    return new PackageWatch({
+      packagesDir: config.packagesDir,
+      log,
+      loadedPackages: () => worker.runner.loadedPackages,
+      reload: () => worker.packagesChanged(),
+    });
   }
 
   #handleSignals(worker: SessionWorker): void {

@@ -6,6 +6,8 @@ export { HandlerRegistry } from "./handlers/handler.ts";
 export { outputBytesMaxDefault } from "./handlers/handler-host.ts";
 export { captureOutput } from "./handlers/handler-output.ts";
 export { type InspectedPackage, inspectPackages } from "./handlers/package-inspection.ts";
+export { isFileMissing } from "./handlers/adapter-import.ts";
+export { madeFolders } from "./handlers/package-files.ts";
 export { type LoadedPackages, type LoadedPackagesSummary, loadPackages } from "./handlers/package-loader.ts";
 export type { HostingSettings } from "./hosts/host-set.ts";
 export { type OutboxDisk, openOutboxFile } from "./outbox/outbox-file.ts";

@@ -128,6 +128,7 @@ const elsewhere = [
   "backup",
   "restore",
   "packages new",
+  "packages dev",
   "packages build",
   "packages sign",
   "packages verify",

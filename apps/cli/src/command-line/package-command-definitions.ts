@@ -1,6 +1,7 @@
-// The commands of package authors: `packages new`, `build`, `sign` and `verify`, which need no scheduler.
+// The commands of package authors: `packages new`, `dev`, `build`, `sign` and `verify`.
 
 import { buildPackage } from "../packages/build-command.ts";
+import { developPackage } from "../packages/dev-command.ts";
 import { createPackage, signArchiveFile, verifyArchiveFile } from "../packages/package-commands.ts";
 import { packageRuntimes } from "../packages/package-template.ts";
 import type { CommandTable } from "./command-table.ts";
@@ -36,6 +37,13 @@ export const packageCommands: CommandTable = {
       "--runtime <runtime>": { help: "what its code is written in", choices: packageRuntimes, default: "python" },
     },
     runLocally: createPackage,
+  },
+  "packages dev": {
+    help: "run a package from its folder, and load it again at every save",
+    examples: ["tools", "tools --name ann-dev", "tools --url http://127.0.0.1:9000"],
+    arguments: { "<folder>": "the folder with manifest.json" },
+    options: { "--name <name>": "name of the worker that runs it (default: dev- and the folder)" },
+    runLocally: developPackage,
   },
   "packages build": {
     isOffline: true,

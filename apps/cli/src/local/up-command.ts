@@ -1,9 +1,7 @@
 // `astra up`: runs and supervises a scheduler in dev mode and a worker with the example package, and starts a demo run.
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Client, createCliClient } from "../api/api-client.ts";
@@ -12,10 +10,10 @@ import { CliFailure, type ExitCode, errorMessage, exitCodes } from "../output/cl
 import type { Terminal } from "../output/terminal.ts";
 import { followRun } from "../runs/run-follower.ts";
 import { readRunRequestFile, submitRun } from "../runs/start-command.ts";
+import { AppProcess } from "./app-process.ts";
 import { tryListen } from "./doctor-command.ts";
 import { findRunningInstallation, noteInstallation, type RunningInstallation, removeNote } from "./running-installation.ts";
 
-const astraProgram = fileURLToPath(new URL("../../bin/astra.mjs", import.meta.url));
 const repositoryRoot = fileURLToPath(new URL("../../../../", import.meta.url));
 const demoWorkflow = join(repositoryRoot, "examples", "workflows", "welcome.json");
 const demoPackages = join(repositoryRoot, "examples", "packages");
@@ -103,56 +101,6 @@ function printWelcome(http: string, terminal: Terminal): void {
   terminal.info(`  next     npx astra runs list${urlFlagFor(http)}`);
   terminal.info(`  stop     Ctrl+C`);
   terminal.info("");
-}
-
-interface ProcessExit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
-/** A child process: its ready line, its exit, and how it is stopped. */
-class AppProcess {
-  readonly name: string;
-  /** Its ready line, as it wrote it; rejects if it ends before. */
-  readonly ready: Promise<string>;
-  readonly exited: Promise<ProcessExit>;
-  readonly #child: ChildProcess;
-
-  constructor(name: string, args: readonly string[], env: NodeJS.ProcessEnv) {
-    const child = spawn(process.execPath, [astraProgram, ...args], {
-      // The IPC channel closes when this process dies, and then the child exits too.
-      stdio: ["ignore", "pipe", "inherit", "ipc"],
-      env: { ...env, ASTRA_TETHERED: "1" },
-      // In its own process group, or Ctrl-C in a terminal would reach it twice: directly and through us.
-      detached: true,
-    });
-    const ready = Promise.withResolvers<string>();
-    const ended = Promise.withResolvers<ProcessExit>();
-    if (child.stdout)
-      createInterface({ input: child.stdout }).on("line", (line) => line.includes(`"ready":true`) && ready.resolve(line));
-    child.on("error", (cause) => {
-      ready.reject(new Error(`the ${name} could not be started: ${cause.message}`));
-      ended.resolve({ code: 1, signal: null });
-    });
-    child.on("exit", (code, signal) => {
-      ready.reject(new Error(`the ${name} ended before it was ready`));
-      ended.resolve({ code, signal });
-    });
-    ready.promise.catch(() => undefined); // callers that wait get the error; a stop before anyone waits is not unhandled
-    this.name = name;
-    this.ready = ready.promise;
-    this.exited = ended.promise;
-    this.#child = child;
-  }
-
-  kill(signal: NodeJS.Signals): void {
-    this.#child.kill(signal);
-  }
-
-  describeExit(end: ProcessExit): string {
-    const how = end.signal ? `was ended by ${end.signal}` : `ended with code ${end.code}`;
-    return `the ${this.name} (pid ${this.#child.pid ?? -1}) ${how}`;
-  }
 }
 
 /** How long workers may take to finish or return their tasks before the scheduler stops. */

@@ -262,6 +262,13 @@ describe("config of the worker", () => {
       expect(problemsOf({ env, argv: ["--metrics-listen", word] })[0]).toContain("must be HOST:PORT");
   });
 
+  it("[W1251] --watch-packages is refused beside handlers in a thread, which imports code only once", () => {
+    const argv = ["--token", "dev-token", "--watch-packages"];
+
+    expect(configOf({ argv })).toMatchObject({ watchesPackages: true, hosts: { noticesEveryFile: true } });
+    expect(problemsOf({ argv: [...argv, "--node-host", "thread"] })).toEqual([expect.stringContaining("--node-host process")]);
+  });
+
   it("[W142] the worker refuses to send a token unencrypted to another machine unless --insecure-connect is set", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
     const far = ["--url", "ws://127.0.0.1/ws,ws://scheduler.example:8080/ws"];

@@ -71,6 +71,8 @@ function findSettingConflicts(values: WorkerSettingValues, mode: AuthMode): stri
   if ((TLS_CERT === undefined) !== (TLS_KEY === undefined))
     problems.push("--tls-cert and --tls-key belong together; one is missing");
   problems.push(...findPlaintextUrls(values, mode), ...findExposedListener(values));
+  if (values.WATCH_PACKAGES && (values.NODE_HOST !== "process" || values.THREADS !== 1))
+    problems.push("--watch-packages needs --node-host process: code is imported again only by a new process");
   if (base > max) problems.push(`--reconnect-base-delay-seconds (${base}) is larger than --reconnect-max-delay-seconds (${max})`);
   return problems;
 }
@@ -155,7 +157,9 @@ function buildConfig(
     hasThread: values.THREADS === 1,
     heapMbMax: values.HEAP_MB,
     outputBytesMax: values.OUTPUT_LIMIT_MB * 1_024 ** 2,
+    watchesPackages: values.WATCH_PACKAGES,
     hosts: {
+      noticesEveryFile: values.WATCH_PACKAGES,
       hostsNode: values.NODE_HOST === "process" && values.THREADS === 1,
       python: values.PYTHON,
       execMode: values.EXEC_MODE_DEFAULT,

@@ -109,6 +109,12 @@ export const workerSettings = {
     read: readPackagesDir,
     help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
   },
+  WATCH_PACKAGES: {
+    valueName: null,
+    read: readBoolean,
+    help: "for authors: load a package again when one of its files changes, and keep the code before while the new one is broken",
+    default: false,
+  },
   PACKAGE_KEYS: {
     valueName: "FILE",
     read: readKeyFile,

@@ -19,7 +19,7 @@ export async function identifyPackage(dir: string): Promise<string | null> {
 }
 
 /** Made by the programs that run or install the package, not by its author. */
-const madeFolders: ReadonlySet<string> = new Set(["__pycache__", "node_modules", ".venv", ".git"]);
+export const madeFolders: ReadonlySet<string> = new Set(["__pycache__", "node_modules", ".venv", ".git"]);
 
 /** Changes with every change of any of its files, for authors who work on it. */
 export async function identifyPackageFiles(dir: string): Promise<string | null> {

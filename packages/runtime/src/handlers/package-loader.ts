@@ -25,6 +25,8 @@ interface LoadedPackage {
   /** The manifest as it was written: the register frame carries it. */
   readonly manifestJson: JsonObject;
   readonly nodeTypes: readonly string[];
+  /** Of its files when they were loaded: a reload that replaced the package changes it. Absent or null: unknown. */
+  readonly identity?: string | null;
 }
 
 /** A package that is not offered, or a node of it that cannot be run, and why. */
@@ -53,7 +55,10 @@ export interface LoadedPackages extends LoadedPackagesSummary {
 export interface PackageHosting {
   /** Whether packages for Node run there too, and not in this thread. */
   readonly hostsNode: boolean;
-  /** A reload replaces packages of which any file has changed, and not only those with another manifest. */
+  /**
+   * A reload replaces packages of which any file has changed, and not only those with another manifest; it keeps the code before where the
+   * new one is broken.
+   */
   readonly noticesEveryFile?: boolean;
   /** Rejects where the package cannot be run at all. */
   openHost(hosted: {
@@ -98,7 +103,10 @@ interface PackageEntry {
   /** Null: it is looked at again at the next reload, whether it changed or not. */
   readonly identity: string | null;
   readonly loaded: LoadedPackage | null;
+  /** Of what was looked at last, which need not be what is loaded. */
   readonly problems: readonly Fault[];
+  /** What is loaded had no problem. */
+  readonly isWhole: boolean;
   readonly hosts: readonly HostedHandlers[];
 }
 
@@ -157,9 +165,24 @@ class PackageFolder implements LoadedPackages {
     // In the order of their names: of two with one name and version the first is offered.
     for (const one of prepared) {
       const entry = await this.#load(one);
-      this.#unload(one.dir);
-      this.#offer(one.dir, entry);
+      const known = this.#entries.get(one.dir);
+      if (known !== undefined && this.#isWorse(entry, known)) this.#keep(one.dir, known, entry);
+      else {
+        this.#unload(one.dir);
+        this.#offer(one.dir, entry);
+      }
     }
+  }
+
+  /** For an author who is in the middle of a change: what worked is not taken away. */
+  #isWorse({ loaded, isWhole }: PackageEntry, known: PackageEntry): boolean {
+    if (this.#hosting?.noticesEveryFile !== true || known.loaded === null) return false;
+    return loaded === null || (known.isWhole && !isWhole);
+  }
+
+  #keep(dir: string, known: PackageEntry, { identity, problems, hosts }: PackageEntry): void {
+    for (const host of hosts) void host.drain();
+    this.#entries.set(dir, { ...known, identity, problems });
   }
 
   async #prepare(dir: string, identity: string | null): Promise<PreparedPackage> {
@@ -173,7 +196,7 @@ class PackageFolder implements LoadedPackages {
   }
 
   async #load({ dir, identity, read, hosts }: PreparedPackage): Promise<LoadedEntry> {
-    if (!("manifest" in read)) return { identity, loaded: null, problems: read, hosts: [], handlers: new Map() };
+    if (!("manifest" in read)) return { ...nothingLoaded, identity, problems: read };
     const { manifest, manifestJson } = read;
     const { name, version } = manifest;
     const opened = await hosts;
@@ -188,19 +211,19 @@ class PackageFolder implements LoadedPackages {
     const twin = this.packages.find((one) => one.name === name && one.version === version && one.dir !== dir);
     if (handlers.size > 0 && twin === undefined) {
       // Nodes without a handler are problems of a package that is otherwise fine.
-      const loaded = { name, version, dir, manifestJson, nodeTypes: [...handlers.keys()] };
-      return { identity, loaded, problems, hosts: running, handlers };
+      const loaded = { name, version, dir, manifestJson, nodeTypes: [...handlers.keys()], identity };
+      return { identity, loaded, problems, isWhole: problems.length === 0, hosts: running, handlers };
     }
     for (const host of running) void host.drain();
     if (twin !== undefined) {
       const double = repeatedVersionFault(dir, manifest, twin.dir);
-      return { identity: null, loaded: null, problems: [double], hosts: [], handlers: new Map() };
+      return { ...nothingLoaded, identity: null, problems: [double] };
     }
     const none = fault(
       "E.PKG.INVALID",
       `package ${name} ${version} has no adapter for ${this.#hosting === undefined ? "Node" : "Node or Python"}`,
     );
-    return { identity, loaded: null, problems: problems.length > 0 ? problems : [none], hosts: [], handlers: new Map() };
+    return { ...nothingLoaded, identity, problems: problems.length > 0 ? problems : [none] };
   }
 
   async #openHosts(dir: string, manifest: Manifest): Promise<readonly (HostedHandlers | Fault)[]> {
@@ -238,3 +261,5 @@ class PackageFolder implements LoadedPackages {
 }
 
 type LoadedEntry = PackageEntry & { readonly handlers: ReadonlyMap<string, RegisteredHandler> };
+
+const nothingLoaded = { loaded: null, isWhole: false, hosts: [], handlers: new Map<string, RegisteredHandler>() } as const;
