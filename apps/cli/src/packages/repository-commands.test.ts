@@ -40,7 +40,8 @@ const version = {
 const environment = { env: {}, stopSignal: new AbortController().signal };
 const publish = ({ context }: CommandFixture, input: Record<string, string>) =>
   publishPackage({ ...context, environment }, { path: inRoot("tools"), tenant: "default", python: "python3", ...input });
-const sentForm = ({ calls }: CommandFixture): FormData => (calls.at(-1)?.[1] as { body: FormData } | undefined)?.body ?? new FormData();
+const sentForm = ({ calls }: CommandFixture): FormData =>
+  (calls.at(-1)?.[1] as { body: FormData } | undefined)?.body ?? new FormData();
 const sentArchive = async (form: FormData): Promise<Buffer> => Buffer.from(await (form.get("file") as File).arrayBuffer());
 
 describe("packages publish", () => {

@@ -9,25 +9,26 @@ export interface SampleWheel {
   readonly sha256: string;
 }
 
-/** A wheel of one module; `requires` are its own dependencies, `tag` is the system that it is for. */
-export function createWheel(
-  name: string,
-  version: string,
-  { requires = [], tag = "py3-none-any" }: { readonly requires?: readonly string[]; readonly tag?: string } = {},
-): SampleWheel {
+interface WheelParts {
+  /** Its own dependencies. */
+  readonly requires?: readonly string[];
+  /** The system that it is for. */
+  readonly tag?: string;
+  /** Python files by their names; without them, one module of the wheel's name. */
+  readonly modules?: Readonly<Record<string, string>>;
+}
+
+export function createWheel(name: string, version: string, parts: WheelParts = {}): SampleWheel {
+  const { requires = [], tag = "py3-none-any", modules = { [`${name}.py`]: `version = "${version}"\n` } } = parts;
   const info = `${name}-${version}.dist-info`;
-  const metadata = [
-    "Metadata-Version: 2.1",
-    `Name: ${name}`,
-    `Version: ${version}`,
-    ...requires.map((one) => `Requires-Dist: ${one}`),
-  ];
+  const dependencies = requires.map((one) => `Requires-Dist: ${one}\n`).join("");
   const files = {
-    [`${name}.py`]: `version = "${version}"\n`,
-    [`${info}/METADATA`]: `${metadata.join("\n")}\n`,
+    ...modules,
+    [`${info}/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n${dependencies}`,
     [`${info}/WHEEL`]: `Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: ${tag}\n`,
-    [`${info}/RECORD`]: `${name}.py,,\n${info}/METADATA,,\n${info}/WHEEL,,\n${info}/RECORD,,\n`,
   };
-  const content = writeZip(Object.entries(files).map(([path, text]) => ({ name: path, content: Buffer.from(text) })));
+  const record = [...Object.keys(files), `${info}/RECORD`].map((file) => `${file},,\n`).join("");
+  const entries = Object.entries({ ...files, [`${info}/RECORD`]: record });
+  const content = writeZip(entries.map(([file, text]) => ({ name: file, content: Buffer.from(text) })));
   return { file: `${name}-${version}-${tag}.whl`, content, sha256: sha256Hex(content) };
 }

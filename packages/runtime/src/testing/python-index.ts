@@ -5,23 +5,14 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import { writeZip } from "@astraflow/archive";
-import { sha256 } from "./package-repository.ts";
+import { createWheel } from "@astraflow/archive/testing";
 
 /** Writes a wheel of Python files and gives its line for a lock. */
 export function writeWheel(folder: string, name: string, version: string, modules: Readonly<Record<string, string>>): string {
   mkdirSync(folder, { recursive: true });
-  const info = `${name}-${version}.dist-info`;
-  const files = {
-    ...modules,
-    [`${info}/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`,
-    [`${info}/WHEEL`]: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-  };
-  const record = [...Object.keys(files), `${info}/RECORD`].map((file) => `${file},,\n`).join("");
-  const entries = Object.entries({ ...files, [`${info}/RECORD`]: record });
-  const wheel = writeZip(entries.map(([file, text]) => ({ name: file, content: Buffer.from(text) })));
-  writeFileSync(path.join(folder, wheelName(name, version)), wheel);
-  return `${name}==${version} --hash=sha256:${sha256(wheel)}\n`;
+  const { file, content, sha256 } = createWheel(name, version, { modules });
+  writeFileSync(path.join(folder, file), content);
+  return `${name}==${version} --hash=sha256:${sha256}\n`;
 }
 
 const wheelName = (name: string, version: string): string => `${name}-${version}-py3-none-any.whl`;
