@@ -100,8 +100,8 @@ describe("the package llm", () => {
   const lines = [
     ": a comment\r\nevent: message\r\ndata: ",
     `${JSON.stringify({ choices: [{ delta: { content: "grüße 🙂" } }] })}\r\n\r\n`,
-    // Two data lines of one event are one text.
-    `data:{"choices":[{"delta":\ndata:{"content":" and more"}}]}\n\n`,
+    // Two data lines of one event are one text; a cut inside the \r\n between them must not end the event.
+    `data:{"choices":[{"delta":\r\ndata:{"content":" and more"}}]}\n\n`,
     `data: ${JSON.stringify({ choices: [{ delta: {}, finish_reason: "stop" }] })}\r\rdata: [DONE]\n\n`,
   ];
   const body = Buffer.from(lines.join(""));
