@@ -12,7 +12,7 @@ import { compareText, type KnownNames, learnName } from "./shown-output.ts";
 
 /** Commands that may be repeated until what they show is there: a run takes its time. */
 const readCommand =
-  /^(?:npx )?astra (?:runs (?:show|list|logs|ledger|results)|why|queues|nodes|top|workers (?:list|show|diagnose)|letters list)\b|^curl (?!.*(?: -d| -X P))/s;
+  /^(?:npx )?astra (?:runs (?:show|list|logs|ledger|results)|why|queues|nodes|top|workers (?:list|show|diagnose)|letters list|packages (?:list|rollout (?:show|list)))\b|^curl (?!.*(?: -d| -X P))/s;
 
 type BlockRunner = (session: PageSession, block: CodeBlock, isRun: (command: string) => boolean) => Promise<void>;
 

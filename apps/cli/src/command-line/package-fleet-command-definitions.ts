@@ -146,12 +146,12 @@ export const packageFleetCommands: CommandTable = {
   },
   "packages rollback": {
     kind: "delete",
-    help: "go back to the version before, or to a named one; the newer one is withdrawn",
+    help: "go back to the version before, or to a named one, and withdraw the newer one",
     examples: ["acme.tools", "acme.tools --to 1.1.0 --yes --wait", "acme.tools --pool gpu --dry-run"],
     arguments: { "<package>": packageHelp },
     options: {
       "--to <version>": "the published version to go back to (default: the one before)",
-      "--pool <pool>": "only workers of this pool",
+      "--pool <pool>": "only workers of this pool; nothing is withdrawn",
       ...waitFlag,
     },
     run: rollouts.rollBackPackage,

@@ -229,6 +229,9 @@ describe("packages rollout and rollback", () => {
       { packageName: "acme.tools", body: {} },
       { packageName: "acme.tools", body: { to: "1.0.0", pool: "gpu" } },
     ]);
-    expect(asked[1]).toBe("take acme.tools back to 1.0.0 on every worker of pool gpu, and withdraw the newer version");
+    expect(asked).toEqual([
+      "take acme.tools back to the version before on every worker, and withdraw the newer version",
+      "take acme.tools back to 1.0.0 on every worker of pool gpu",
+    ]);
   });
 });

@@ -45,8 +45,9 @@ export async function rollBackPackage(
   context: CommandContext,
   { package: packageName, to, pool, wait }: TextInput<"package", "to" | "pool"> & Switches<"wait">,
 ): Promise<ExitCode> {
-  const where = pool === undefined ? "every worker" : `every worker of pool ${pool}`;
-  await context.confirm(`take ${packageName} back to ${to ?? "the version before"} on ${where}, and withdraw the newer version`);
+  // In one pool the newer version may still be right for the others.
+  const where = pool === undefined ? "every worker, and withdraw the newer version" : `every worker of pool ${pool}`;
+  await context.confirm(`take ${packageName} back to ${to ?? "the version before"} on ${where}`);
   const rollback = await context.client.rollbackPackage({ packageName, body: omitUndefined({ to, pool }) });
   return follow(context, rollback, wait);
 }
