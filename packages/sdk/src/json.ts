@@ -1,3 +1,3 @@
-// JSON as types. The published package has its own copy of these two, so that it needs no other package.
+// JSON as types. The published package has its own copy of this type, so that it needs no other package.
 
-export type { JsonObject, JsonValue } from "@astraflow/protocol";
+export type { JsonObject } from "@astraflow/protocol";

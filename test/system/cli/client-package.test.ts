@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildClient } from "../../../scripts/gen-client.ts";
+import { buildClient } from "../../../scripts/publish/client-package.ts";
 import { startScheduler, startWorker } from "../harness/installation.ts";
 import { repositoryRoot, waitMsMax } from "../harness/processes.ts";
 

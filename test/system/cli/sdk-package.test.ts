@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { buildSdk } from "../../../scripts/gen-sdk.ts";
+import { buildSdk } from "../../../scripts/publish/sdk-package.ts";
 import { repositoryRoot, waitMsMax } from "../harness/processes.ts";
 
 const author = mkdtempSync(join(tmpdir(), "astra-sdk-author-"));

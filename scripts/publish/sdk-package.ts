@@ -1,9 +1,9 @@
-// The SDK for authors of node packages as a package that stands alone: `node scripts/gen-sdk.ts [folder]` compiles its sources, with the types
+// The SDK for authors of node packages as a package that stands alone: `node scripts/publish/sdk-package.ts [folder]` compiles its sources, with the types
 // of JSON written out in place of the private protocol package, into packages/sdk/dist or another folder.
 
 import { join, resolve } from "node:path";
-import { buildPublishedPackage } from "./generate/published-package.ts";
-import { repositoryRoot } from "./repository-files.ts";
+import { buildPublishedPackage } from "./published-package.ts";
+import { repositoryRoot } from "../repository-files.ts";
 
 const jsonModule = `// JSON as types.
 

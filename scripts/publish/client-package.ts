@@ -1,11 +1,11 @@
-// The client as a package that stands alone: `node scripts/gen-client.ts [folder]` compiles its sources, with the routes and types of the
+// The client as a package that stands alone: `node scripts/publish/client-package.ts [folder]` compiles its sources, with the routes and types of the
 // OpenAPI document in place of the private protocol package, into packages/client/dist or another folder. `npm pack` of it is what is handed on.
 
 import { join, resolve } from "node:path";
 import { buildOpenapiDocument, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { buildPublishedPackage } from "./generate/published-package.ts";
-import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "./generate/typescript-types.ts";
-import { repositoryRoot } from "./repository-files.ts";
+import { buildPublishedPackage } from "./published-package.ts";
+import { declareType, docComment, propertyKey, type SchemaNode, typeOf } from "../generate/typescript-types.ts";
+import { repositoryRoot } from "../repository-files.ts";
 
 /** Names that would hide a type of the language or of browsers, or that no type can have. */
 const renamedTypes: Readonly<Record<string, string>> = { Error: "ErrorBody", Event: "EventEnvelope" };
