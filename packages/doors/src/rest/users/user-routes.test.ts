@@ -205,7 +205,9 @@ describe("a person's token", () => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", ["admin"]);
     expect((await fixture.callRoute("listUsers", { token })).status).toBe(200);
-    const readsBefore = fixture.docs.queries.length;
+    // What goes on by itself looks through the tenants now and then.
+    const countReads = () => fixture.docs.queries.filter(({ page }) => page !== "tenants").length;
+    const readsBefore = countReads();
     fixture.environment.advance(cacheLimits.freshMs + 1);
 
     const answers = new Set<string>();
@@ -215,7 +217,7 @@ describe("a person's token", () => {
     }
 
     expect([...answers]).toEqual([JSON.stringify([401, "E.AUTH.INVALID_TOKEN", "the token is not valid"])]);
-    expect(fixture.docs.queries.length - readsBefore).toBe(0);
+    expect(countReads() - readsBefore).toBe(0);
   });
 
   it("[A543] while no user has signed in yet, forged tokens cost at most one read of the store in a second", async () => {

@@ -68,9 +68,9 @@ describe("wrong requests about workflows", () => {
   };
 
   it("[A56] every route of workflows and of packages is covered by the tests of refused requests", () => {
-    // What is published has tests of its own: test/engine/rest/packages.test.ts.
+    // What is published, and brought to workers, has tests of its own: test/engine/rest/packages.test.ts and test/engine/fleet.
     const isRepository = (name: string) =>
-      /Package(Version|Versions|Resource)?$/.test(name) && !/Workflow|^getPackage$/.test(name);
+      /Package(Version|Versions|Resource)?$|Installs?$|Rollouts?$/.test(name) && !/Workflow|^getPackage$/.test(name);
     const mine = Object.keys(routes).filter(
       (name) =>
         /^\/api\/v1\/(workflows|workflow-packages|packages|catalog)\b/.test(routeOf(name as RouteName).path) &&
