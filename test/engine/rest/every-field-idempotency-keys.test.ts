@@ -80,9 +80,10 @@ const otherBodies: { readonly [N in RouteName]?: MakeOtherBodies } = {
         sha256,
         signature,
         allowOlder: true,
+        deadlineMs: 60_000,
       },
     },
-    { base: { type: "pkg.uninstall", url: undefined }, values: { type: "pkg.install" } },
+    { base: { type: "pkg.uninstall", url: undefined }, values: { type: "pkg.install", deadlineMs: 60_000 } },
     {
       base: { type: "rebind", queue: `worker.${more.workerId}`, name: undefined, version: undefined, url: undefined },
       values: { queue: `worker.${workerId}` },
