@@ -149,16 +149,15 @@ describe("attempts that surely have not begun", () => {
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
-  it("[B1152] a grant that never reached its worker, as the same process reports when it joins again, is queued again", async () => {
+  it("[B1151] a grant without an ack that the same process does not list when it joins again counts as begun: it may have stopped it itself", async () => {
     const { harness, first, run } = await startGranted({}, false);
     await first.disconnect();
 
     const again = await harness.joinWorker("first", { running: [] });
     await harness.settle();
 
-    expect(countDispatches(again)).toEqual([1]);
-    await again.succeed({});
-    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+    expect(countDispatches(again)).toEqual([0]);
+    expect(await errorOf(harness, run)).toMatchObject({ code: "E.WORKER.LOST" });
   });
 
   it("[B1152] a task that its worker refuses is queued again, and one that it hands back after its handler began is not", async () => {

@@ -41,10 +41,9 @@ export function reconcileAttempts(work: UnitOfWork, joining: JoinedWorker): Map<
     const task = command.mayBeNewProcess === true ? { ...stored, deliveries: stored.deliveries + 1 } : stored;
     // An ending run is swept soon: until then the attempt counts as held, and the sweep stops it.
     if (run.phase !== "ending" && !keepsAttempt(joining, reported, task)) {
-      // The same process lists all that it holds, outcomes too: what it neither acked nor lists has never reached it.
-      const isKnownAcked = task.acked || work.fleet.workers.get(command.worker)?.attempts.get(id)?.acked === true;
-      const mayRepeat = !isKnownAcked && command.running !== null && task.boot === boot;
-      takeBackAttempt(work, run, task, reason, { handler: "ended", mayRepeat });
+      // That the same process does not list it does not show that it never began: its ack may be lost, and it may have stopped the handler
+      // itself when it could no longer count on its lease.
+      takeBackAttempt(work, run, task, reason, { handler: "ended" });
       continue;
     }
     const acked = isAcked(work, command, task);
