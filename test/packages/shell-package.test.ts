@@ -145,7 +145,8 @@ describe("shell.pipe", () => {
     const some = await shell.result("shell.pipe", { programs: [{ program: "yes" }, { program: "head", args: ["-n", "1"] }] });
 
     expect(sorted).toMatchObject({ exitCodes: [0, 0, 0], stdout: "c\nb\n" });
-    expect(some).toMatchObject({ exitCodes: [null, 0], stdout: "y\n" });
+    // The first one ends by a signal or by an error of its own, as the system tells it of the closed pipe.
+    expect(some).toMatchObject({ exitCodes: [expect.toSatisfy((code) => code !== 0), 0], stdout: "y\n" });
   });
 
   it("[W1374] a pipeline fails with the first program that failed, and one that is not allowed keeps all from being started", async () => {

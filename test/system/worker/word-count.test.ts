@@ -38,7 +38,7 @@ async function startInstallation(env: Readonly<Record<string, string>>) {
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   onTestFinished(() => void vi.unstubAllEnvs());
   const { http, ws } = await startScheduler();
-  await startWorker(ws);
+  await startWorker(ws, { packages: ["http", "shell", "files"] });
   const api = new SchedulerApi(http);
   return { api, run: async (workflow: Workflow) => api.waitForRunEnd((await api.startRun(workflow, "key")).runId) };
 }

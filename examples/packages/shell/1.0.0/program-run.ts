@@ -51,6 +51,8 @@ interface StartedProgram extends Program {
   readonly child: ChildProcess & { readonly stdin: Writable; readonly stdout: Readable; readonly stderr: Readable };
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
   readonly stderr: Tail;
+  /** The next program had read enough before this one had printed all: how it ends then says nothing. */
+  isCutOff: boolean;
 }
 
 /**
@@ -109,29 +111,32 @@ function startProgram(ctx: HandlerContext, one: Program, file: string, env: Reco
     // Not at its exit: what it printed last is read by then.
     child.once("close", (code, signal) => resolve({ code, signal }));
   });
-  return { ...one, child, ended, stderr: new Tail() };
+  return { ...one, child, ended, stderr: new Tail(), isCutOff: false };
 }
 
 /** A program need not read to the end, as `head` does not: then the one before is told by its closed pipe. */
 function connect(started: readonly StartedProgram[], stdin: string): void {
   for (const [at, { child }] of started.entries()) {
-    const before = started[at - 1]?.child;
+    const before = started[at - 1];
     child.stdin.on("error", (problem: NodeJS.ErrnoException) => {
       if (problem.code !== "EPIPE" && problem.code !== "ECONNRESET") child.emit("error", problem);
     });
     // Also without an error: Node closes the input of a program that has ended.
-    child.stdin.once("close", () => before?.stdout.destroy());
+    child.stdin.once("close", () => {
+      if (before === undefined) return;
+      before.isCutOff = !before.child.stdout.readableEnded;
+      before.child.stdout.destroy();
+    });
     if (before === undefined) child.stdin.end(stdin);
-    else before.stdout.pipe(child.stdin);
+    else before.child.stdout.pipe(child.stdin);
   }
 }
 
 function checkEnd(started: readonly StartedProgram[], at: number, code: number | null, signal: NodeJS.Signals | null): void {
   const one = started[at];
-  const isLast = at === started.length - 1;
   if (one === undefined || (code !== null && (one.okExitCodes ?? [0]).includes(code))) return;
-  // The next program had read enough.
-  if (!isLast && signal === "SIGPIPE") return;
+  // By a signal, or with an error of its own: a closed pipe is told in one way, one with unread bytes in another.
+  if (one.isCutOff) return;
   const how = code === null ? `was ended by ${signal}` : `ended with exit code ${code}`;
   throw failure("E.RUNNER.FAILURE", `${one.program} ${how}${reasonOf([one])}`);
 }
