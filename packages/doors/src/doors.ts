@@ -73,7 +73,8 @@ export class Doors {
       const turn = isProbe(url) ? null : heads.begin(socket.remoteAddress ?? "", 0);
       if (turn === null) return this.#rest.routing(request, response);
       turn.then(
-        () => this.#rest.routing(request, response),
+        // Its caller may have gone while it waited.
+        () => response.destroyed || this.#rest.routing(request, response),
         () => socket.destroy(),
       );
     }, this.#metrics);

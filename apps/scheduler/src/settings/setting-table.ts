@@ -100,7 +100,7 @@ export const settingTable = {
     10_000,
     { min: 10, max: 1_000_000, unit: "connections" },
   ),
-  answerTimeout: milliseconds("how long a caller may take nothing of an answer before its connection is closed", 30_000, 1_000),
+  answerTimeout: milliseconds("how long a caller may take nothing of an answer before its connection is closed", 300_000, 1_000),
   packageOrigin: {
     valueName: "ORIGIN",
     help: "an origin that workers may be told to install packages from although it is no public https address, like http://packages.lan:8000, or file: for files of their machines; repeatable; by default none",

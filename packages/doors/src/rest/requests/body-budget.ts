@@ -18,7 +18,8 @@ export class BodyBudget {
   reserve(request: FastifyRequest, reply: FastifyReply, limit: number): void {
     const { "content-length": length, "transfer-encoding": encoding } = request.headers;
     const bytes = encoding === undefined ? Math.min(Number(length ?? 0), limit) : limit;
-    if (!(bytes > 0)) return;
+    // Of a caller that has gone meanwhile no close follows any more.
+    if (!(bytes > 0) || reply.raw.destroyed) return;
     if (this.#bytes + bytes > this.#bytesMax)
       throw fault("E.OVERLOADED", "too many large requests are being received at once; try again later");
     this.#bytes += bytes;

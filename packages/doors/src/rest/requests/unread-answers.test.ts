@@ -15,7 +15,7 @@ class HeldResponse extends EventEmitter {
   writableLength = 0;
   written = 0;
   isEnded = false;
-  isDestroyed = false;
+  destroyed = false;
   readonly socket = { bytesWritten: 0 };
 
   write(piece: Buffer): boolean {
@@ -32,7 +32,7 @@ class HeldResponse extends EventEmitter {
     this.isEnded = true;
   }
   destroy(): void {
-    this.isDestroyed = true;
+    this.destroyed = true;
     this.emit("close");
   }
 }
@@ -73,7 +73,7 @@ describe("answers that nobody takes", () => {
     environment.advance(1_000);
     const fresh = write("bob", 380 * KiB);
 
-    expect([silent, reading, fresh].map(({ isDestroyed }) => isDestroyed)).toEqual([true, false, false]);
+    expect([silent, reading, fresh].map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
     const page = metrics.render();
     expect(page).toContain('http_answers_cut_total{tenant="default",reason="total"} 1');
     expect(page).toContain("http_answers_unread 2");
@@ -89,8 +89,22 @@ describe("answers that nobody takes", () => {
       environment.advance(1_000);
     }
 
-    expect([silent.isDestroyed, slow.isDestroyed]).toEqual([true, false]);
+    expect([silent.destroyed, slow.destroyed]).toEqual([true, false]);
     expect(metrics.render()).toContain('http_answers_cut_total{tenant="default",reason="stalled"} 1');
+  });
+
+  it("[A1456] an answer for a caller that has gone is neither written nor counted", () => {
+    const { answers, metrics } = openAnswers();
+    const gone = new HeldResponse();
+    gone.destroy();
+    const caller = { tenant: "default", user: "ann" };
+
+    answers.writeBody(gone as unknown as ServerResponse, Buffer.alloc(200 * KiB), caller);
+    answers.watch(gone as unknown as ServerResponse, caller, true);
+
+    expect(gone.written).toBe(0);
+    expect(metrics.render()).toMatch(/http_answers_unread 0\n/);
+    expect(metrics.render()).toMatch(/http_answer_waiting_bytes 0\n/);
   });
 
   it("[A1453] a user whose answers wait unread gets no further large one, another user does, and reading makes room", () => {

@@ -13,8 +13,11 @@ export const answerLimits = {
   /** Bytes that wait in all answers together, and in those of one user or token of the configuration. */
   waitingBytesTotalMax: 256 * 1024 * KiB,
   waitingBytesPerUserMax: 128 * 1024 * KiB,
-  /** A caller that takes nothing for so long is cut off. */
-  stalledMs: 30_000,
+  /**
+   * A caller that takes nothing for so long is cut off. It shows only when the system has room for more, which may be after a megabyte: one
+   * that reads slowly needs minutes for that.
+   */
+  stalledMs: 300_000,
   /** How often that is looked for, and after how many more bytes the total is. */
   checkMs: 1_000,
   checkBytes: 1024 * KiB,
@@ -73,8 +76,9 @@ export class UnreadAnswers {
     return fault("E.OVERLOADED", `${caller.user} left ${waiting} bytes of answers unread; read them or close their connections`);
   }
 
-  /** Writes a body behind its head, a piece whenever the last one has left. */
+  /** Writes a body behind its head, a piece whenever the last one has left. A caller that has gone gets nothing, and counts no more. */
   writeBody(raw: ServerResponse, body: Buffer, caller: StreamReader): void {
+    if (raw.destroyed) return;
     const answer = this.#add(raw, caller, body.length);
     const writePieces = (): void => {
       while (answer.unwrittenBytes > 0) {
@@ -94,7 +98,7 @@ export class UnreadAnswers {
   /** To be called once a whole answer was handed to its socket, or a stream that is read as the caller takes it. */
   watch(raw: ServerResponse, caller: StreamReader, isStream = false): void {
     // Nearly all of them have left by now.
-    if (raw.writableLength === 0 && !isStream) return;
+    if ((raw.writableLength === 0 && !isStream) || raw.destroyed) return;
     this.#add(raw, caller, 0);
     this.#limitTotal(raw.writableLength);
   }
