@@ -176,7 +176,7 @@ describe("a worker that installs packages", () => {
     expect(features).not.toContain("pkg.install");
     expect(await nextOutcome("c-1")).toMatchObject({
       status: "failed",
-      details: { reason: expect.stringContaining("not handled by this worker"), code: "E.CMD.UNKNOWN" },
+      details: { reason: expect.stringContaining("start it with --package-keys"), code: "E.CMD.UNKNOWN" },
     });
     const find = () =>
       log()

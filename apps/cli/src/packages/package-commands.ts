@@ -43,7 +43,7 @@ export async function createPackage(
     writeFileSync(target, text, { flag: "wx" });
   }
   terminal.print(json ? JSON.stringify({ folder, name, runtime, files: Object.keys(files) }) : folder);
-  terminal.info(`wrote ${formatCount(Object.keys(files).length, "file")}; next: astra packages build ${folder}`);
+  terminal.info(`wrote ${formatCount(Object.keys(files).length, "file")}; next: astra packages dev ${folder}`);
   return exitCodes.ok;
 }
 

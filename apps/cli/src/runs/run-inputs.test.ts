@@ -38,6 +38,7 @@ it("[L16] an --input that matches no node, a pair without a name and a bad --pin
   expect(() => inputs("txet=1")).toThrow(
     expect.objectContaining({ exitCode: 2, message: expect.stringContaining("mean text?") }),
   );
+  expect(() => inputs("Wirte.text=1")).toThrow("No node is called Wirte; did you mean Write? Nodes: Write, ");
   expect(() => inputs("=1")).toThrow(/takes name=value/);
   expect(() => applyInputFlags(workflow, { ...words, pin: ["Write=7"] })).toThrow(/JSON object/);
   expect(() => applyInputFlags(workflow, { ...words, from: "Nowhere" })).toThrow(expect.objectContaining({ exitCode: 3 }));

@@ -135,6 +135,10 @@ function findOnlyParameter(workflow: Workflow, key: string, value: string, schem
     const has = names.length === 0 ? "" : ` (parameters: ${names.join(", ")})`;
     throw usageFailure(stripControlCharacters(`${key} is a node: ${write}${has}`));
   }
+  const labels = workflow.nodes.map(({ label }) => label);
+  const meant = key.includes(".") ? closestMatch(first, labels) : null;
+  if (meant !== null)
+    throw usageFailure(stripControlCharacters(`No node is called ${first}; did you mean ${meant}? Nodes: ${labels.join(", ")}.`));
   const suggestion = closestMatch(first, workflow.nodes.flatMap(namesOf));
   throw usageFailure(
     `No node has a parameter ${stripControlCharacters(first)} that is not set by another node.${suggestion === null ? "" : ` Did you mean ${stripControlCharacters(suggestion)}?`}`,

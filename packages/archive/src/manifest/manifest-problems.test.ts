@@ -16,4 +16,16 @@ describe("problems of a manifest", () => {
       ),
     ]);
   });
+
+  it("[C910] a node that misspells its handler or adapter is refused with both names", () => {
+    const [node] = exampleManifest.nodes;
+    const { handler, adapter, ...rest } = node as { handler: string; adapter: string };
+    const messageOf = (written: object) =>
+      findManifestProblems({ ...exampleManifest, nodes: [{ ...rest, ...written }] }).map(({ message }) => message);
+
+    expect(messageOf({ adapter, handlr: handler })).toEqual([
+      expect.stringMatching(/^manifest\.nodes\.0 must have handler beside adapter; it has handlr, did you mean handler\?/),
+    ]);
+    expect(messageOf({ handler })).toEqual([expect.stringMatching(/^manifest\.nodes\.0 must have adapter beside handler/)]);
+  });
 });

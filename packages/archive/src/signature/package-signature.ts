@@ -67,7 +67,7 @@ export function findSignatureProblem(
   const key = trustedKeys.find(({ id }) => id === signature.keyId);
   if (key === undefined)
     return refuse(
-      `${name} ${version} is signed by key ${signature.keyId}, which is not trusted here; add it to the trusted keys to install it`,
+      `${name} ${version} is signed by key ${signature.keyId}, which is not trusted here; an admin adds it with astra packages keys add, or to the file of --package-keys`,
     );
   if (key.packages !== undefined && !matchesPackage(key.packages, name))
     return refuse(`key ${key.id} is trusted here, but not for ${name}`);

@@ -7,6 +7,7 @@ import * as t from "../schema/field-types.ts";
 import { createSchemaReader } from "../schema/schema-reader.ts";
 import type { SchemaNode } from "../schema/schema-violations.ts";
 import { findUnknownFields, type UnknownField } from "../schema/unknown-fields.ts";
+import { describeMisspelling } from "../text/closest-match.ts";
 import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses, schemaModes } from "./node-ui.ts";
 
 const packagePath = (description: string) =>
@@ -127,7 +128,7 @@ export function readManifest(value: unknown): Manifest | Fault {
   for (const problem of findContradictions(authored)) return problem;
   const nodes: ManifestNode[] = [];
   for (const [index, node] of authored.nodes.entries()) {
-    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`);
+    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`, writtenNode(value, index));
     if (resolved instanceof Fault) return resolved;
     nodes.push(resolved);
   }
@@ -161,7 +162,7 @@ export function findManifestFaults(value: unknown, max: number): Fault[] {
   if (faults.length > 0) return faults;
   const authored = manifestReader.read(value) as AuthoredManifest;
   const unresolved = authored.nodes.flatMap((node, index) => {
-    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`);
+    const resolved = resolveNodeHandler(node, authored, `manifest.nodes.${index}`, writtenNode(value, index));
     return resolved instanceof Fault ? [resolved] : [];
   });
   return [...findContradictions(authored), ...unresolved].slice(0, max);
@@ -191,8 +192,16 @@ function isOutsidePackage(file: string): boolean {
   return file.startsWith("/") || /^[A-Za-z]:[\\/]/.test(file) || file.split("/").includes("..");
 }
 
+const writtenNode = (manifest: unknown, index: number): object => (manifest as { nodes: object[] }).nodes[index] ?? {};
+
 /** Finds the adapter and handler of a node, in either form of manifest. */
-function resolveNodeHandler(node: AuthoredManifestNode, manifest: AuthoredManifest, at: string): ManifestNode | Fault {
+function resolveNodeHandler(
+  node: AuthoredManifestNode,
+  manifest: AuthoredManifest,
+  at: string,
+  /** The node with the fields that the reader has left out. */
+  written: object,
+): ManifestNode | Fault {
   const { adapter, handler, config, role, schema, ...rest } = node;
   const resolved = { ...rest, role: role ?? "node", schema: typeof schema === "boolean" ? {} : schema } as const;
   if (adapter !== undefined && handler !== undefined) {
@@ -205,5 +214,10 @@ function resolveNodeHandler(node: AuthoredManifestNode, manifest: AuthoredManife
     const runtime = node.runtimes?.[candidate.runtime ?? candidate.name];
     if (runtime) return { ...resolved, adapter: candidate.name, handler: runtime.handler, config: runtime.config ?? {} };
   }
-  return manifestFault(at, "must have adapter and handler, or a runtime that one of the adapters serves");
+  const missing = adapter === undefined ? (handler === undefined ? null : "adapter") : "handler";
+  const rule = "must have adapter and handler, or a runtime that one of the adapters serves";
+  if (missing === null) return manifestFault(at, rule);
+  const other = missing === "adapter" ? "handler" : "adapter";
+  const misspelling = describeMisspelling([missing], written, (field) => Object.hasOwn(node, field));
+  return manifestFault(at, `must have ${missing} beside ${other}${misspelling}`);
 }

@@ -168,7 +168,7 @@ export class AttemptManager {
   refusePackageCommand({ name, version = "*", command_id }: PkgUninstallPayload, frame: DispatchFrame): void {
     const { type, id, seq } = frame;
     const code: FaultCode = "E.CMD.UNKNOWN";
-    const reason = `${type} is not handled by this worker`;
+    const reason = `this worker does not install packages; start it with --package-keys to let its scheduler bring them`;
     const details = { type, id, corr: command_id ?? id, seq, package: name, version, code };
     this.#context.log("warn", "package-refused", reason, details);
     const named = command_id === undefined ? {} : { command_id };

@@ -209,7 +209,7 @@ export class PackageRepository {
     if (hasKeys || this.#options.allowsUnsignedPackages !== true)
       throw fault(
         "E.PKG.PERMISSION",
-        "the package is not signed; sign it with a key that this tenant trusts and send the signature in the form's field signature",
+        "the package is not signed; sign it with a key that this tenant trusts (astra packages sign) and publish it with its signature",
       );
   }
 
