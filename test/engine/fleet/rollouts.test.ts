@@ -1,7 +1,7 @@
 // Rollouts in phases on the real engine: who gets a version when, what stops it, and how it goes back.
 
 import { afterEach, describe, expect, it } from "vitest";
-import { caller, type FleetFixture, openFleetFixture, packageName, tenant } from "./fleet-fixture.ts";
+import { caller, type FleetFixture, openFleetFixture, type PackageWorker, packageName, tenant } from "./fleet-fixture.ts";
 
 const opened: FleetFixture[] = [];
 afterEach(async () => {
@@ -19,6 +19,18 @@ async function openFleet(workers: number, options: Parameters<typeof openFleetFi
 
 const startRollout = async ({ services }: FleetFixture, request: object = {}) =>
   (await services.fleet.rollouts.start(caller, packageName, { version: "1.1.0", observeMs: 60_000, ...request }, null)).rollout;
+
+/** Refuses, as an installer does, what is older than the highest version that the worker had, unless the command allows it. */
+function rememberHighest(worker: PackageWorker): void {
+  let [highest = ""] = worker.versions.toReversed();
+  worker.answer = (order) => {
+    if (order.type !== "pkg.install") return "done";
+    if (order.version < highest && order.allowOlder !== true)
+      return { code: "E.PKG.PERMISSION", message: `${order.version} is older than ${highest}` };
+    if (order.version > highest) highest = order.version;
+    return "done";
+  };
+}
 
 const holders = ({ workers }: FleetFixture, version: string): string[] =>
   workers.filter((worker) => worker.versions.includes(version)).map(({ session }) => session.worker.slice(3));
@@ -305,6 +317,27 @@ describe("stop and rollback by order", () => {
     await startRollout(fleet, { observeMs: 0 });
 
     expect([withdrawn, await fleet.versionStatus("1.1.0")]).toEqual(["withdrawn", "published"]);
+  });
+});
+
+describe("versions that are older", () => {
+  it("[A1217] after a rollback a version below the one that was taken back is rolled out, although workers had a higher one", async () => {
+    const fleet = await openFleet(2);
+    for (const version of ["1.9.1", "2.0.0"]) await fleet.publish(version);
+    for (const worker of fleet.workers) rememberHighest(worker);
+    await startRollout(fleet, { version: "2.0.0", phases: ["100%"], observeMs: 0 });
+    await fleet.steps(6);
+    await fleet.services.fleet.rollouts.rollback(caller, packageName, {}, null);
+    await fleet.steps(6);
+    const afterRollback = fleet.workers.map(({ versions }) => versions);
+
+    const { rolloutId } = await startRollout(fleet, { version: "1.9.1", phases: ["100%"], observeMs: 0 });
+    await fleet.steps(6);
+
+    expect(afterRollback).toEqual([["1.0.0"], ["1.0.0"]]);
+    expect((await fleet.rollout(rolloutId)).status).toBe("finished");
+    expect(await fleet.versionStatus("1.9.1")).toBe("published");
+    expect(holders(fleet, "1.9.1")).toEqual(["w1", "w2"]);
   });
 });
 

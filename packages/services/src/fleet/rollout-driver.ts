@@ -104,7 +104,7 @@ export class RolloutDriver {
         return { record: beginPhase(record, installableMembers(fleet, record)) };
       }
       case "installing": {
-        const moved = await this.#advanceInstalls(record, { allowOlder: false });
+        const moved = await this.#advanceInstalls(record);
         const verdict = judgeInstalls(moved, this.#now());
         if (verdict === null) return moved === record ? changed : { record: moved };
         return "code" in verdict ? this.#withdraw(moved, verdict) : { record: verdict };
@@ -159,7 +159,7 @@ export class RolloutDriver {
   async #rollBackByOrder(record: RolloutRecord): Promise<Move | null> {
     const { rollback, previousVersion, packageName } = record;
     if (rollback === null) {
-      const moved = await this.#advanceInstalls(record, { allowOlder: true });
+      const moved = await this.#advanceInstalls(record);
       if (!currentPhase(moved).workers.every(hasEnded)) return moved === record ? null : { record: moved };
       const hasFailed = currentPhase(moved).workers.some(({ status }) => status === "failed");
       return { record: beginRemoval(withPhase(moved, { status: hasFailed ? "failed" : "done" })) };
@@ -174,10 +174,11 @@ export class RolloutDriver {
     return { record: finish({ ...record, reason: { code: "install-failed", message } }, "stopped", this.#now()) };
   }
 
-  async #advanceInstalls(record: RolloutRecord, { allowOlder }: { readonly allowOlder: boolean }): Promise<RolloutRecord> {
+  /** An operator has named the version: it may be older than one that a worker had, as a fix of what was rolled back is. */
+  async #advanceInstalls(record: RolloutRecord): Promise<RolloutRecord> {
     const { workers } = currentPhase(record);
     const { packageName, version } = record;
-    const order: FleetOrder = { action: "install", packageName, version, allowOlder };
+    const order: FleetOrder = { action: "install", packageName, version, allowOlder: true };
     // A worker that was lost may be told again, in a later phase: a command of its own.
     const moved = await this.#advanceWorkers({ ...record, id: `${record.id}.${record.phase}` }, order, workers);
     return moved === workers ? record : withPhase(record, { workers: moved });
