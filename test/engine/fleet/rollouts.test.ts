@@ -205,6 +205,49 @@ describe("automatic rollback", () => {
     expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.0.0"]]);
   });
 
+  it("[A1218] where the version before cannot be installed again the new one stays, and the reason and an alert name the worker", async () => {
+    const fleet = await openFleet(1);
+    const bare = await fleet.join("w2", []);
+    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
+    await fleet.steps(4);
+    bare.answer = ({ type }) => (type === "pkg.install" ? { code: "E.PKG.INVALID", message: "no space" } : "done");
+    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
+
+    await fleet.steps(8);
+    const ended = await fleet.rollout(rolloutId);
+    const { items: alerts } = await fleet.services.alerts.list(tenant);
+    const alert = alerts.find(({ code }) => code === "package.rollout_stopped");
+
+    expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.1.0"]]);
+    expect(ended).toMatchObject({
+      status: "rolledBack",
+      reason: {
+        code: "rollback-failed",
+        message: expect.stringMatching(/^boss stopped it; the rollback failed on worker w2 \(.*no space.*\)$/),
+      },
+      rollback: { uninstalls: [{ name: "w1", status: "done" }] },
+    });
+    expect(alert?.message).toContain("the rollback failed on worker w2");
+    expect(alert?.remedy).toContain("install 1.0.0 and uninstall 1.1.0 there");
+  });
+
+  it("[A1218] a worker that cannot remove the new version is named too, although it never had another one", async () => {
+    const fleet = await openFleet(0);
+    const worker = await fleet.join("w1", []);
+    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
+    await fleet.steps(4);
+    worker.answer = () => ({ code: "E.PKG.INVALID", message: "a hook failed" });
+    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
+
+    await fleet.steps(6);
+
+    expect((await fleet.rollout(rolloutId)).reason).toMatchObject({
+      code: "rollback-failed",
+      message: expect.stringContaining("a hook failed"),
+    });
+    expect(worker.commands).toEqual(["install 1.1.0", "uninstall 1.1.0"]);
+  });
+
   it("[A1209] a worker that is away or lost does not stop a rollout, and is told again in a later phase", async () => {
     const fleet = await openFleet(2);
     const [first, second] = fleet.workers;

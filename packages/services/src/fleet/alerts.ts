@@ -88,25 +88,23 @@ function workerAlerts(row: WorkerRow): TimedAlert[] {
   ];
 }
 
-const stoppedRollout = ({
-  id,
-  kind,
-  packageName,
-  version,
-  previousVersion,
-  reason,
-  updatedAt,
-  finishedAt,
-}: RolloutRecord): TimedAlert => ({
+const stoppedRollout = (record: RolloutRecord): TimedAlert => ({
   code: "package.rollout_stopped",
-  subject: { type: "rollout", id },
-  since: finishedAt ?? updatedAt,
-  message: `The ${kind} of ${packageName} ${version} was stopped: ${reason?.message ?? ""}`,
-  remedy:
-    kind === "rollback"
-      ? `Look at the workers of the rollback that failed, and order it again.`
-      : `${previousVersion === null ? "The version was taken away again" : `Workers are back at ${previousVersion}`}. Publish a corrected version and roll that out.`,
+  subject: { type: "rollout", id: record.id },
+  since: record.finishedAt ?? record.updatedAt,
+  message: `The ${record.kind} of ${record.packageName} ${record.version} was stopped: ${record.reason?.message ?? ""}`,
+  remedy: rolloutRemedy(record),
 });
+
+function rolloutRemedy({ kind, reason, previousVersion, version }: RolloutRecord): string {
+  if (kind === "rollback") return "Look at the workers of the rollback that failed, and order it again.";
+  if (reason?.code === "rollback-failed") {
+    const restore = previousVersion === null ? "" : `install ${previousVersion} and `;
+    return `Look at the workers that the message names: they did not go back. Remove the cause, ${restore}uninstall ${version} there; then publish a corrected version and roll that out.`;
+  }
+  const outcome = previousVersion === null ? "The version was taken away again" : `Workers are back at ${previousVersion}`;
+  return `${outcome}. Publish a corrected version and roll that out.`;
+}
 
 /** Failed installs on workers that still lack the version. */
 async function findFailedInstalls(reader: StoreReader, tenant: string, workers: readonly WorkerRow[]): Promise<TimedAlert[]> {

@@ -17,9 +17,11 @@ import {
   endPhase,
   findTooManyFailures,
   finish,
+  finishReturn,
   isOpenRollout,
   judgeInstalls,
   planReturn,
+  removableWorkers,
   type RolloutRecord,
   rolloutCollection,
   withPhase,
@@ -150,9 +152,9 @@ export class RolloutDriver {
     if (installs !== rollback.installs) return { record: { ...record, rollback: { ...rollback, installs } } };
     if (!installs.every(hasEnded)) return null;
     const removal = { action: "uninstall", packageName, version } as const;
-    const uninstalls = await this.#advanceWorkers(record, removal, rollback.uninstalls);
+    const uninstalls = await this.#advanceWorkers(record, removal, removableWorkers(rollback));
     if (uninstalls !== rollback.uninstalls) return { record: { ...record, rollback: { ...rollback, uninstalls } } };
-    return uninstalls.every(hasEnded) ? { record: finish(record, "rolledBack", this.#now()) } : null;
+    return uninstalls.every(hasEnded) ? { record: finishReturn(record, this.#now()) } : null;
   }
 
   /** An ordered rollback: everybody gets the older version, then those who have it lose the newer one. */

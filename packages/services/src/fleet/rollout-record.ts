@@ -12,11 +12,19 @@ export const rolloutLockCollection = "rollout-lock";
 export const defaultPhases: readonly PhaseTarget[] = [1, "25%", "100%"];
 export const defaultFailureLimits: FailureLimits = { max: 10, ratio: 0.2, minTasks: 5 };
 export const defaultObserveMs = 60_000;
+/** Workers that a reason names. */
+const namedWorkersMax = 10;
 
 export interface RolloutPhase {
   readonly target: PhaseTarget;
   readonly status: Rollout["phases"][number]["status"];
   readonly workers: readonly FleetWorker[];
+}
+
+/** Workers on their way back: where the version before is installed, then where the new one is removed. */
+interface ReturnPlan {
+  readonly installs: readonly FleetWorker[];
+  readonly uninstalls: readonly FleetWorker[];
 }
 
 export interface RolloutRecord {
@@ -36,7 +44,7 @@ export interface RolloutRecord {
   readonly tasks: Rollout["tasks"];
   /** Position of the log up to which tasks are counted. */
   readonly logCursor: number;
-  readonly rollback: { readonly installs: readonly FleetWorker[]; readonly uninstalls: readonly FleetWorker[] } | null;
+  readonly rollback: ReturnPlan | null;
   readonly reason: Rollout["reason"];
   /** Revision of its lock, which goes with its end. */
   readonly lockRev: number;
@@ -139,6 +147,27 @@ export const beginRollback = (record: RolloutRecord, reason: Rollout["reason"]):
 export function planReturn(record: RolloutRecord): RolloutRecord {
   const brought = broughtTo(record);
   return { ...record, rollback: { installs: record.previousVersion === null ? [] : brought, uninstalls: brought } };
+}
+
+/** Whoever did not get the version before keeps the new one: without either it could run nothing. */
+export function removableWorkers({ installs, uninstalls }: ReturnPlan): readonly FleetWorker[] {
+  const stuck = new Set(installs.filter(hasFailed).map(({ workerId }) => workerId));
+  const isRemovable = ({ workerId }: FleetWorker): boolean => !stuck.has(workerId);
+  // The same list where nobody is left out: it counts as unchanged.
+  return uninstalls.every(isRemovable) ? uninstalls : uninstalls.filter(isRemovable);
+}
+
+const hasFailed = ({ status }: FleetWorker): boolean => status === "failed";
+
+/** Workers on which the way back failed are named: somebody has to look at them. */
+export function finishReturn(record: RolloutRecord, now: number): RolloutRecord {
+  const { rollback, reason } = record;
+  const failed = rollback === null ? [] : [...rollback.installs, ...rollback.uninstalls].filter(hasFailed);
+  if (failed.length === 0) return finish(record, "rolledBack", now);
+  const named = failed.slice(0, namedWorkersMax).map(({ name, message = "" }) => `worker ${name} (${message})`);
+  const rest = failed.length > named.length ? ` and ${failed.length - named.length} more` : "";
+  const message = `${reason?.message ?? ""}; the rollback failed on ${named.join(", ")}${rest}`.slice(0, 2_000);
+  return finish({ ...record, reason: { code: "rollback-failed", message } }, "rolledBack", now);
 }
 
 /** The workers that a rollback removes the newer version from: those that have the one it goes back to. */

@@ -162,8 +162,8 @@ const rolloutFields = {
     "Workers on their way back: where the version before is installed again, then where the other one is removed. null: nobody goes back.",
   ),
   reason: t.nullable(
-    t.object({ code: t.oneOf(["install-failed", "tasks-failed", "operator"]), message: t.text() }),
-    "Why it ended early; null: it did not.",
+    t.object({ code: t.oneOf(["install-failed", "tasks-failed", "operator", "rollback-failed"]), message: t.text() }),
+    "Why it ended early; null: it did not. rollback-failed: some workers, which the message names, could not go back.",
   ),
   createdAt: t.instant(),
   createdBy: t.id(),
