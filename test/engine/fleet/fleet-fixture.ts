@@ -91,7 +91,7 @@ export async function openFleetFixture(options: Partial<ServicesOptions> = {}) {
   const engineClient = createHarnessLink(harness);
   const environment = createFakeEnvironment();
   /** One more scheduler on the same store: it knows nothing but what is stored. */
-  const openScheduler = (): Services =>
+  const openScheduler = (overrides: Partial<ServicesOptions> = {}): Services =>
     createServices({
       engineClient,
       reader: harness.store,
@@ -101,6 +101,7 @@ export async function openFleetFixture(options: Partial<ServicesOptions> = {}) {
       ackDeadlineMs: 5_000,
       hasBulkPolling: false,
       ...options,
+      ...overrides,
     });
   const services = openScheduler();
   const signer = createSigningKey();

@@ -1,6 +1,7 @@
 // Rollouts in phases on the real engine: who gets a version when, what stops it, and how it goes back.
 
 import { afterEach, describe, expect, it } from "vitest";
+import { createHarnessLink } from "../harness/harness-link.ts";
 import { caller, type FleetFixture, openFleetFixture, type PackageWorker, packageName, tenant } from "./fleet-fixture.ts";
 
 const opened: FleetFixture[] = [];
@@ -421,6 +422,43 @@ describe("several schedulers, and schedulers that die", () => {
 
     expect(fleet.workers[0]?.commands).toEqual(["install 1.1.0", "uninstall 1.1.0"]);
     expect(fleet.workers[0]?.versions).toEqual(["1.0.0"]);
+  });
+
+  it("[A1219] an install that a slow scheduler sends after the rollout has gone back reaches nobody", async () => {
+    const fleet = await openFleet(3);
+    const [first] = fleet.workers;
+    if (first === undefined) throw new Error("no worker");
+    first.answer = ({ type }) => (type === "pkg.install" ? { code: "E.PKG.INVALID", message: "broken" } : "done");
+    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
+    const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let orders = 0;
+    const link = createHarnessLink(fleet.harness);
+    const { request: forward } = link;
+    const request: typeof forward = async (command) => {
+      orders += command.type === "worker.order" ? 1 : 0;
+      if (orders === 3) {
+        reached.resolve();
+        await released.promise;
+      }
+      return forward(command);
+    };
+    const slow = fleet.openScheduler({ engineClient: Object.assign(link, { request }) });
+
+    const slowStep = slow.fleet.loop.step(tenant);
+    await reached.promise;
+    await fleet.harness.settle();
+    for (const worker of fleet.workers) await worker.work();
+    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
+    await fleet.steps(6);
+    const before = await fleet.rollout(rolloutId);
+    released.resolve();
+    await slowStep;
+    await fleet.steps(6);
+
+    expect(before.status).toBe("rolledBack");
+    expect(await fleet.rollout(rolloutId)).toEqual(before);
+    expect(fleet.workers.map(({ commands }) => commands)).toEqual([["install 1.1.0"], ["install 1.1.0", "uninstall 1.1.0"], []]);
+    expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.0.0"], ["1.0.0"]]);
   });
 
   it("[A1212] two schedulers that step at the same time send each command once and end in one state", async () => {

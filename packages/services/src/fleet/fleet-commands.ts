@@ -41,7 +41,7 @@ export class FleetCommands {
   /** The workers as they are after one more step; the same list where nothing has changed. */
   async advance(operation: FleetOperation, order: FleetOrder, workers: readonly FleetWorker[]): Promise<readonly FleetWorker[]> {
     if (workers.every(hasEnded)) return workers;
-    const known = await this.lookUp(operation, order, workers);
+    const known = await this.#lookUp(operation, order, workers, (worker) => !hasEnded(worker));
     const fleet = await listFleet(this.#context.reader, operation.caller.identity.tenant);
     const members = new Map(fleet.map((member) => [member.workerId, member]));
     let sendsLeft = commandsPerStepMax;
@@ -54,10 +54,31 @@ export class FleetCommands {
     return next.every((worker, at) => worker === workers[at]) ? workers : next;
   }
 
-  /** The same without sending anything: what became of the commands that were, or may have been, sent. */
-  async lookUp(operation: FleetOperation, order: FleetOrder, workers: readonly FleetWorker[]): Promise<readonly FleetWorker[]> {
+  /**
+   * The workers with every command that was sent to them, after which none is sent any more: another scheduler may have read the operation
+   * before it was stopped, and be about to send.
+   */
+  async endSending(
+    operation: FleetOperation,
+    order: FleetOrder,
+    workers: readonly FleetWorker[],
+  ): Promise<readonly FleetWorker[]> {
+    const isUnsent = ({ commandId }: FleetWorker): boolean => commandId === null;
+    const known = await this.#lookUp(operation, order, workers, isUnsent);
+    for (const { workerId } of known.filter(isUnsent))
+      await this.#commands.closeKey(operation.caller, commandKey(operation, order, workerId));
+    return this.#lookUp(operation, order, known, isUnsent);
+  }
+
+  /** What became of the commands that were, or may have been, sent to these workers. */
+  async #lookUp(
+    operation: FleetOperation,
+    order: FleetOrder,
+    workers: readonly FleetWorker[],
+    isLookedUp: (worker: FleetWorker) => boolean,
+  ): Promise<readonly FleetWorker[]> {
     const { tenant } = operation.caller.identity;
-    const open = workers.filter((worker) => !hasEnded(worker));
+    const open = workers.filter(isLookedUp);
     const ids = open.map(({ workerId }) => this.#commands.idForKey(tenant, commandKey(operation, order, workerId)));
     const { items } = await this.#context.reader.page({ page: "doc", tenant, collection: "command", names: ids });
     const outcomes = new Map(open.map((worker, at) => [worker, readOutcome(worker, ids[at] ?? "", items[at]?.body)]));

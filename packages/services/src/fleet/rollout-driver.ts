@@ -21,6 +21,7 @@ import {
   isOpenRollout,
   judgeInstalls,
   planReturn,
+  type RolloutPhase,
   removableWorkers,
   type RolloutRecord,
   rolloutCollection,
@@ -146,7 +147,7 @@ export class RolloutDriver {
 
   async #goBack(record: RolloutRecord): Promise<Move | null> {
     const { rollback, previousVersion, version, packageName } = record;
-    if (rollback === null) return { record: planReturn(await this.#lookUpInstalls(record)) };
+    if (rollback === null) return { record: planReturn(await this.#endInstalls(record)) };
     const restore = { action: "install", packageName, version: previousVersion, allowOlder: true } as const;
     const installs = await this.#advanceWorkers(record, restore, rollback.installs);
     if (installs !== rollback.installs) return { record: { ...record, rollback: { ...rollback, installs } } };
@@ -181,17 +182,20 @@ export class RolloutDriver {
     const { workers } = currentPhase(record);
     const { packageName, version } = record;
     const order: FleetOrder = { action: "install", packageName, version, allowOlder: true };
-    // A worker that was lost may be told again, in a later phase: a command of its own.
-    const moved = await this.#advanceWorkers({ ...record, id: `${record.id}.${record.phase}` }, order, workers);
+    const moved = await this.#advanceWorkers({ ...record, id: phaseOperationId(record, record.phase) }, order, workers);
     return moved === workers ? record : withPhase(record, { workers: moved });
   }
 
-  /** With what became of commands that a scheduler sent and did not live to write down. */
-  async #lookUpInstalls(record: RolloutRecord): Promise<RolloutRecord> {
-    const { packageName, version } = record;
-    const operation = { id: `${record.id}.${record.phase}`, caller: callerOf(record) };
+  /** With every install that was sent, also by schedulers that did not write it down; after this none is sent any more. */
+  async #endInstalls(record: RolloutRecord): Promise<RolloutRecord> {
+    const { packageName, version, phases } = record;
     const order = { action: "install", packageName, version } as const;
-    return withPhase(record, { workers: await this.#options.commands.lookUp(operation, order, currentPhase(record).workers) });
+    const ended: RolloutPhase[] = [];
+    for (const [at, phase] of phases.entries()) {
+      const operation = { id: phaseOperationId(record, at), caller: callerOf(record) };
+      ended.push({ ...phase, workers: await this.#options.commands.endSending(operation, order, phase.workers) });
+    }
+    return { ...record, phases: ended };
   }
 
   #advanceWorkers(record: RolloutRecord, order: FleetOrder, workers: Parameters<FleetCommands["advance"]>[2]) {
@@ -202,5 +206,8 @@ export class RolloutDriver {
     return this.#options.environment.clock.now();
   }
 }
+
+/** A worker that was lost may be told again, in a later phase: a command of its own. */
+const phaseOperationId = ({ id }: RolloutRecord, phase: number): string => `${id}.${phase}`;
 
 const callerOf = ({ identity, requestId }: RolloutRecord): Caller => ({ identity, requestId });

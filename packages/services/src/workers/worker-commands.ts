@@ -71,6 +71,17 @@ export class WorkerCommands {
     return this.#context.digest(canonicalJson({ of: "command", tenant, key }));
   }
 
+  /** From now on no command is sent under this key; one that was sent before stays. */
+  async closeKey(caller: Caller, key: string): Promise<void> {
+    const ask = { key, digest: this.idForKey(caller.identity.tenant, key) };
+    try {
+      await registerIdempotencyKey(this.#context.engineClient, caller, ask);
+    } catch (why) {
+      // A command was sent under it.
+      if (!(why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH")) throw why;
+    }
+  }
+
   /** Takes a worker out of service, or back into it. */
   setDraining(caller: Caller, idOrName: string, on: boolean, key: string | null): Promise<SentCommand> {
     return this.#operate(caller, idOrName, key, (worker) => ({ type: "worker.drain", ...actorOf(caller), worker, on }));
