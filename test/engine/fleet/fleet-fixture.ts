@@ -78,6 +78,18 @@ export class PackageWorker {
   }
 }
 
+/** Refuses, as an installer does, what is older than the highest version that the worker had, unless the command allows it. */
+export function rememberHighest(worker: PackageWorker): void {
+  let [highest = ""] = worker.versions.toReversed();
+  worker.answer = (order) => {
+    if (order.type !== "pkg.install") return "done";
+    if (order.version < highest && order.allowOlder !== true)
+      return { code: "E.PKG.PERMISSION", message: `${order.version} is older than ${highest}` };
+    if (order.version > highest) highest = order.version;
+    return "done";
+  };
+}
+
 const describePackageWorker = (pool: string, versions: readonly string[]): WorkerDescription =>
   describeWorker({
     slots: 10,

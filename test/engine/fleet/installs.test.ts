@@ -3,7 +3,7 @@
 import { explainPlacement } from "@astraflow/services";
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeId } from "../harness/engine-harness.ts";
-import { caller, type FleetFixture, openFleetFixture, packageName, tenant } from "./fleet-fixture.ts";
+import { caller, type FleetFixture, openFleetFixture, packageName, rememberHighest, tenant } from "./fleet-fixture.ts";
 
 const opened: FleetFixture[] = [];
 afterEach(async () => {
@@ -201,6 +201,20 @@ describe("installs on demand", () => {
     await fleet.steps(6);
 
     expect([broken.commands, fine.versions]).toEqual([["install 1.0.0"], ["1.0.0"]]);
+  });
+});
+
+describe("which version is installed on demand", () => {
+  it("[A1220] a version that a run names is installed also on a worker that had a higher one", async () => {
+    const fleet = await openFleet(["1.0.0", "1.1.0"], { isOnDemandAllowed: () => true });
+    const worker = await fleet.join("a", ["1.1.0"]);
+    rememberHighest(worker);
+
+    await fleet.startTask("1.0.0");
+    await fleet.steps(3);
+
+    expect(worker.versions).toEqual(["1.0.0", "1.1.0"]);
+    expect(worker.session.dispatchesSent).toHaveLength(1);
   });
 });
 

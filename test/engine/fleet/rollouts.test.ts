@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from "vitest";
 import { createHarnessLink } from "../harness/harness-link.ts";
-import { caller, type FleetFixture, openFleetFixture, type PackageWorker, packageName, tenant } from "./fleet-fixture.ts";
+import { caller, type FleetFixture, openFleetFixture, packageName, rememberHighest, tenant } from "./fleet-fixture.ts";
 
 const opened: FleetFixture[] = [];
 afterEach(async () => {
@@ -20,18 +20,6 @@ async function openFleet(workers: number, options: Parameters<typeof openFleetFi
 
 const startRollout = async ({ services }: FleetFixture, request: object = {}) =>
   (await services.fleet.rollouts.start(caller, packageName, { version: "1.1.0", observeMs: 60_000, ...request }, null)).rollout;
-
-/** Refuses, as an installer does, what is older than the highest version that the worker had, unless the command allows it. */
-function rememberHighest(worker: PackageWorker): void {
-  let [highest = ""] = worker.versions.toReversed();
-  worker.answer = (order) => {
-    if (order.type !== "pkg.install") return "done";
-    if (order.version < highest && order.allowOlder !== true)
-      return { code: "E.PKG.PERMISSION", message: `${order.version} is older than ${highest}` };
-    if (order.version > highest) highest = order.version;
-    return "done";
-  };
-}
 
 const holders = ({ workers }: FleetFixture, version: string): string[] =>
   workers.filter((worker) => worker.versions.includes(version)).map(({ session }) => session.worker.slice(3));

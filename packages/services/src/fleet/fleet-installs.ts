@@ -50,6 +50,8 @@ export interface FleetInstallRecord {
 /** An install that the scheduler itself begins, under an id by which it begins once. */
 export type PlannedInstall = Pick<FleetInstallRecord, "id" | "packageName" | "version" | "action"> & {
   readonly members: readonly FleetMember[];
+  /** Also where a worker had a higher version; absent: not there. */
+  readonly allowOlder?: boolean;
 };
 
 export class FleetInstalls {
@@ -70,12 +72,12 @@ export class FleetInstalls {
   async start(caller: Caller, packageName: string, request: FleetInstallRequest, key: string | null) {
     const { digest, engineClient, environment } = this.#context;
     const { tenant, user } = caller.identity;
-    const { action = "install" } = request;
+    const { action = "install", allowOlder } = request;
     const id = key === null ? environment.ids.next() : `install-${digest(canonicalJson([tenant, user, key]))}`;
     const ask = idempotencyKeyFor(digest, key, ["installPackage", user, packageName, request]);
     const repeated = await this.#plan(tenant, packageName, { ...request, action }).then(
       async ({ version, members }) => {
-        const record = this.#newRecord(caller, { id, packageName, version, action, members }, request.allowOlder ?? false);
+        const record = this.#newRecord(caller, { id, packageName, version, action, members, ...omitUndefined({ allowOlder }) });
         return (await this.#write(record, 0, { action: `package.${action}`, ask })).repeated;
       },
       async (why: unknown) => {
@@ -97,7 +99,7 @@ export class FleetInstalls {
   /** Begins what the scheduler itself wants done; false: it was begun before. */
   async begin(caller: Caller, planned: PlannedInstall): Promise<boolean> {
     try {
-      const record = this.#newRecord(caller, planned, false);
+      const record = this.#newRecord(caller, planned);
       await this.#write(record, 0, { action: `package.${planned.action}`, ask: null });
       return true;
     } catch (why) {
@@ -156,7 +158,7 @@ export class FleetInstalls {
     return record.version;
   }
 
-  #newRecord({ identity, requestId }: Caller, { members, ...planned }: PlannedInstall, allowOlder: boolean): FleetInstallRecord {
+  #newRecord({ identity, requestId }: Caller, { members, allowOlder = false, ...planned }: PlannedInstall): FleetInstallRecord {
     const now = this.#context.environment.clock.now();
     const workers = members.map(toWaiting);
     const status = workers.length === 0 ? ("done" as const) : ("running" as const);

@@ -70,9 +70,10 @@ export class OnDemandInstalls {
     const period = Math.floor(environment.clock.now() / onDemandLimits.retryMs);
     for (const member of await this.#leastBusyFirst(tenant, candidates)) {
       const id = `demand-${digest(canonicalJson([packageName, version, member.workerId, period]))}`;
+      // It may have had a higher version, which is withdrawn by now or which other runs name.
+      const planned = { id, packageName, version, action: "install", members: [member], allowOlder: true } as const;
       // One that was tried in this period, and has not got it, is passed over.
-      if (await installs.begin(systemCaller(tenant, id), { id, packageName, version, action: "install", members: [member] }))
-        return;
+      if (await installs.begin(systemCaller(tenant, id), planned)) return;
     }
   }
 
