@@ -205,6 +205,8 @@ describe("installs on demand", () => {
 });
 
 describe("which version is installed on demand", () => {
+  const anyFrom = { minVersion: "0.9.0" };
+
   it("[A1220] a version that a run names is installed also on a worker that had a higher one", async () => {
     const fleet = await openFleet(["1.0.0", "1.1.0"], { isOnDemandAllowed: () => true });
     const worker = await fleet.join("a", ["1.1.0"]);
@@ -215,6 +217,40 @@ describe("which version is installed on demand", () => {
 
     expect(worker.versions).toEqual(["1.0.0", "1.1.0"]);
     expect(worker.session.dispatchesSent).toHaveLength(1);
+  });
+
+  it("[A1221] a pre-release is installed only if it is named or nothing else will do", async () => {
+    const fleet = await openFleet(["1.0.0", "2.0.0-rc.1"], { isOnDemandAllowed: () => true });
+    const [any, named, newer] = [
+      await fleet.join("a", [], "any"),
+      await fleet.join("b", [], "named"),
+      await fleet.join("c", [], "newer"),
+    ];
+
+    await fleet.startTask("0.9.0", { ...anyFrom, pool: "any" });
+    await fleet.startTask("2.0.0-rc.1", { pool: "named" });
+    await fleet.startTask("0.9.0", { minVersion: "1.1.0", pool: "newer" });
+    await fleet.steps(3);
+
+    expect([any.versions, named.versions, newer.versions]).toEqual([["1.0.0"], ["2.0.0-rc.1"], ["2.0.0-rc.1"]]);
+  });
+
+  it("[A1221] the version of an open rollout is not installed where another one will do, and the one that it replaces comes first", async () => {
+    const fleet = await openFleet(["1.0.0", "1.1.0", "1.2.0"], { isOnDemandAllowed: () => true });
+    await fleet.join("a", ["1.0.0"]);
+    const [any, newest, named] = [
+      await fleet.join("b", [], "any"),
+      await fleet.join("c", [], "newest"),
+      await fleet.join("d", [], "named"),
+    ];
+    await fleet.services.fleet.rollouts.start(caller, packageName, { version: "1.2.0", phases: [1, "100%"] }, null);
+
+    await fleet.startTask("0.9.0", { ...anyFrom, pool: "any" });
+    await fleet.startTask("0.9.0", { minVersion: "1.2.0", pool: "newest" });
+    await fleet.startTask("1.2.0", { pool: "named" });
+    await fleet.steps(3);
+
+    expect([any.versions, newest.versions, named.versions]).toEqual([["1.0.0"], [], ["1.2.0"]]);
   });
 });
 

@@ -4,11 +4,15 @@
 import { comparePackageVersions } from "@astraflow/archive";
 import type { TaskRequirements } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
+import { RecordStore } from "../documents/documents.ts";
+import { listRunningRecords } from "../documents/tenant-rounds.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import type { Caller } from "../identity/identity.ts";
+import { isPreRelease } from "../packages/package-installs.ts";
 import type { PackageRepository } from "../packages/package-repository.ts";
 import type { FleetInstalls } from "./fleet-installs.ts";
 import { type FleetMember, installableMembers, listFleet } from "./fleet-members.ts";
+import { isOpenRollout, type RolloutRecord, rolloutCollection } from "./rollout-record.ts";
 
 const onDemandLimits = {
   /** Queues looked at in one step, and workers whose load is compared. */
@@ -30,9 +34,11 @@ export interface OnDemandInstallsOptions extends ServiceContext {
 
 export class OnDemandInstalls {
   readonly #options: OnDemandInstallsOptions;
+  readonly #rollouts: RecordStore<RolloutRecord>;
 
   constructor(options: OnDemandInstallsOptions) {
     this.#options = options;
+    this.#rollouts = new RecordStore(options, rolloutCollection);
   }
 
   /** Looks at everything that waits, and begins one install for each version that is missing. */
@@ -56,13 +62,22 @@ export class OnDemandInstalls {
     }
   }
 
-  /** The version that the workflow names, else the newest that will do; never one that is withdrawn. */
-  async #chooseVersion(tenant: string, { packageName, packageVersion, minVersion }: TaskRequirements): Promise<string | null> {
+  /** The only version that will do, else the one that serves best; never one that is withdrawn. */
+  async #chooseVersion(tenant: string, requirements: TaskRequirements): Promise<string | null> {
+    const { packageName, packageVersion, minVersion } = requirements;
     const { items } = await this.#options.packages.list(tenant, packageName);
     const offered = items.flatMap(({ status, version }) => (status === "published" ? [version] : []));
-    if (offered.includes(packageVersion)) return packageVersion;
-    if (minVersion === undefined) return null;
-    return offered.find((version) => comparePackageVersions(version, minVersion) >= 0) ?? null;
+    if (minVersion === undefined) return offered.includes(packageVersion) ? packageVersion : null;
+    const rollout = await this.#findOpenRollout(tenant, packageName);
+    // How many workers get the version of an open rollout, and when, is the rollout's to say.
+    const fitting = offered.filter((one) => comparePackageVersions(one, minVersion) >= 0 && one !== rollout?.version);
+    const preferred = [packageVersion, rollout?.previousVersion].find((one) => typeof one === "string" && fitting.includes(one));
+    return preferred ?? fitting.find((one) => !isPreRelease(one)) ?? fitting[0] ?? null;
+  }
+
+  async #findOpenRollout(tenant: string, packageName: string): Promise<RolloutRecord | undefined> {
+    const open = await listRunningRecords(this.#rollouts, tenant, isOpenRollout);
+    return open.find(({ record }) => record.packageName === packageName && record.kind === "rollout")?.record;
   }
 
   async #begin(tenant: string, packageName: string, version: string, candidates: readonly FleetMember[]): Promise<void> {

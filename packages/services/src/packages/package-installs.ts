@@ -91,7 +91,7 @@ function notPublished({ name, version }: WantedInstall): never {
   );
 }
 
-const isPreRelease = (version: string): boolean => /^[^+]*-/.test(version);
+export const isPreRelease = (version: string): boolean => /^[^+]*-/.test(version);
 
 export const toSignatureClaim = ({ keyId, ed25519, signedAt, signedBy, tenant }: PackageSignature): PackageSignatureClaim => ({
   keyId,
