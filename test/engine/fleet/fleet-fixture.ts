@@ -142,9 +142,17 @@ export async function openFleetFixture(options: Partial<ServicesOptions> = {}) {
       return worker;
     },
 
-    /** One step of a scheduler, then the workers answer. */
+    /** One step of a scheduler in which nothing may fail, then the workers answer. */
     async step(scheduler: Services = services): Promise<void> {
+      const before = environment.logRecords.length;
       await scheduler.fleet.loop.step(tenant);
+      const failure = environment.logRecords.slice(before).find(({ event }) => event === "fleet.step");
+      if (failure !== undefined) throw new Error(`a step failed: ${String(failure["problem"])}`);
+      await fixture.answer();
+    },
+
+    /** What was sent reaches the workers, and they answer. */
+    async answer(): Promise<void> {
       await harness.settle();
       for (const worker of workers) await worker.work();
     },

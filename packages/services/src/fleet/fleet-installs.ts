@@ -26,6 +26,7 @@ import type { PackageInstalls } from "../packages/package-installs.ts";
 import type { PackageRepository } from "../packages/package-repository.ts";
 import { isoTime } from "../presentation/iso-time.ts";
 import type { FleetCommands, FleetOrder } from "./fleet-commands.ts";
+import { advanceEach } from "./fleet-loop.ts";
 import { type FleetMember, hasEnded, hasTraceOf, installableMembers, listFleet, toWaiting } from "./fleet-members.ts";
 import { listOperations, type OperationPage } from "./operation-list.ts";
 
@@ -122,7 +123,7 @@ export class FleetInstalls {
   /** One step of everything that is not done; true: something is left to do. */
   async step(tenant: string): Promise<boolean> {
     const running = await listRunningRecords(this.#records, tenant, ({ status }) => status === "running");
-    for (const stored of running) await this.#advance(stored);
+    await advanceEach(this.#context, tenant, running, (stored) => this.#advance(stored));
     return running.length > 0;
   }
 
@@ -139,12 +140,7 @@ export class FleetInstalls {
       status: isDone ? "done" : "running",
       updatedAt: this.#context.environment.clock.now(),
     };
-    try {
-      await this.#write(next, rev, { action: isDone ? `package.${record.action}.done` : null, ask: null });
-    } catch (why) {
-      // Another scheduler made this step too, and was first.
-      if (!isConflict(why)) throw why;
-    }
+    await this.#write(next, rev, { action: isDone ? `package.${record.action}.done` : null, ask: null });
   }
 
   async #chooseVersion(tenant: string, name: string, { version }: FleetInstallRequest): Promise<string> {

@@ -48,11 +48,8 @@ export function createFleetServices(
     ...options,
     steps: [
       (tenant) => driver.step(tenant),
-      async (tenant) => {
-        await withdrawn.step(tenant);
-        await onDemand.step(tenant);
-        return false;
-      },
+      (tenant) => withdrawn.step(tenant).then(() => false),
+      (tenant) => onDemand.step(tenant).then(() => false),
       (tenant) => installs.step(tenant),
     ],
   });

@@ -2,12 +2,13 @@
 // are made from it, and writes it under the revision that was read. So it does not matter who steps, how often, or who dies in between.
 
 import type { DocPut } from "@astraflow/engine";
-import { isConflict, RecordStore, type StoredRecord } from "../documents/documents.ts";
+import { RecordStore, type StoredRecord } from "../documents/documents.ts";
 import { listRunningRecords } from "../documents/tenant-rounds.ts";
 import type { ServiceContext } from "../environment/service-environment.ts";
 import { actorOf, type Caller } from "../identity/identity.ts";
 import type { PackageRepository } from "../packages/package-repository.ts";
 import type { FleetCommands, FleetOrder } from "./fleet-commands.ts";
+import { advanceEach, logFleetFailure } from "./fleet-loop.ts";
 import { hasEnded, installableMembers, listFleet } from "./fleet-members.ts";
 import {
   beginPhase,
@@ -33,7 +34,7 @@ import { VersionOutcomes } from "./version-outcomes.ts";
 export interface RolloutDriverOptions extends ServiceContext {
   readonly packages: PackageRepository;
   readonly commands: FleetCommands;
-  /** Called before a rollout is written as finished; again if that fails. */
+  /** Called before a rollout is written as finished; again if it cannot be written. */
   readonly onFinished: (caller: Caller, record: RolloutRecord) => Promise<void>;
   /** A rollout or rollback has ended. */
   readonly onEnded?: ((tenant: string, status: RolloutRecord["status"]) => void) | undefined;
@@ -63,13 +64,7 @@ export class RolloutDriver {
   /** One step of every open rollout; true: something is left to do. */
   async step(tenant: string): Promise<boolean> {
     const open = await listRunningRecords(this.#records, tenant, isOpenRollout);
-    for (const stored of open)
-      try {
-        await this.#advance(stored);
-      } catch (why) {
-        // Another scheduler made this step too, and was first.
-        if (!isConflict(why)) throw why;
-      }
+    await advanceEach(this.#options, tenant, open, (stored) => this.#advance(stored));
     return open.length > 0;
   }
 
@@ -79,7 +74,7 @@ export class RolloutDriver {
       const move = await this.#decide(record);
       if (move === null) return;
       const ended = !isOpenRollout(move.record);
-      if (move.record.status === "finished") await this.#options.onFinished(callerOf(record), move.record);
+      if (move.record.status === "finished") await this.#retire(move.record);
       const next = { ...move.record, updatedAt: this.#now() };
       const action = move.action ?? (ended ? `package.${record.kind}.${next.status}` : null);
       const write = planRolloutWrite(next, rev, { action, puts: move.puts ?? [] });
@@ -87,6 +82,15 @@ export class RolloutDriver {
       if (ended) this.#options.onEnded?.(record.identity.tenant, next.status);
       record = next;
       rev = revs[0] ?? rev + 1;
+    }
+  }
+
+  /** Old versions that stay do no harm: the rollout ends all the same, and the next one finds them. */
+  async #retire(record: RolloutRecord): Promise<void> {
+    try {
+      await this.#options.onFinished(callerOf(record), record);
+    } catch (problem) {
+      logFleetFailure(this.#options, problem, { tenant: record.identity.tenant, operation: record.id });
     }
   }
 
