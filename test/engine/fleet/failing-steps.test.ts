@@ -1,27 +1,13 @@
 // Steps of a scheduler that fail again and again, on the real engine: what else goes on.
 
 import type { PageQuery, StoreReader } from "@astraflow/engine";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createHarnessLink } from "../harness/harness-link.ts";
-import { caller, type FleetFixture, openFleetFixture, packageName, tenant } from "./fleet-fixture.ts";
-
-const opened: FleetFixture[] = [];
-afterEach(async () => {
-  for (const fixture of opened.splice(0)) await fixture.close();
-});
-async function openFleet(options: Parameters<typeof openFleetFixture>[0] = {}) {
-  const fixture = await openFleetFixture(options);
-  opened.push(fixture);
-  for (const version of ["1.0.0", "1.1.0"]) await fixture.publish(version);
-  return fixture;
-}
+import { caller, type FleetFixture, openFleet, packageName, startRollout, tenant } from "./fleet-fixture.ts";
 
 const install = async ({ services }: FleetFixture, version: string) =>
   (await services.fleet.installs.start(caller, packageName, { version, all: true }, null)).install.installId;
-const rollOut = async ({ services }: FleetFixture) => {
-  const request = { version: "1.1.0", phases: ["100%"], observeMs: 0 };
-  return (await services.fleet.rollouts.start(caller, packageName, request, null)).rollout.rolloutId;
-};
+const rollOut = async (fleet: FleetFixture) => (await startRollout(fleet, { phases: ["100%"], observeMs: 0 })).rolloutId;
 /** Steps in which something fails. */
 async function failingSteps(fleet: FleetFixture, scheduler: FleetFixture["services"], count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) {
@@ -34,7 +20,7 @@ const failedOperations = ({ environment }: FleetFixture) =>
 
 describe("steps that fail", () => {
   it("[A1222] a rollout and an install that cannot be written are named in the log, and hold up no other", async () => {
-    const fleet = await openFleet();
+    const fleet = await openFleet(0);
     await fleet.join("a");
     const [rolloutId, broken, fine] = [await rollOut(fleet), await install(fleet, "1.1.0"), await install(fleet, "1.0.0")];
     const link = createHarnessLink(fleet.harness);
@@ -54,7 +40,7 @@ describe("steps that fail", () => {
   });
 
   it("[A1222] where rollouts cannot even be read, installs go on", async () => {
-    const fleet = await openFleet();
+    const fleet = await openFleet(0);
     const worker = await fleet.join("a");
     const id = await install(fleet, "1.0.0");
     const { store } = fleet.harness;
@@ -77,14 +63,14 @@ describe("steps that fail", () => {
     const keptVersionsOf = () => {
       throw new Error("the configuration cannot be read");
     };
-    const fleet = await openFleet({ keptVersionsOf });
-    const worker = await fleet.join("a", ["1.0.0"]);
+    const fleet = await openFleet(1, { keptVersionsOf });
+    const [worker] = fleet.workers;
     const rolloutId = await rollOut(fleet);
 
     await failingSteps(fleet, fleet.services, 4);
 
     expect((await fleet.rollout(rolloutId)).status).toBe("finished");
-    expect(worker.versions).toEqual(["1.0.0", "1.1.0"]);
+    expect(worker?.versions).toEqual(["1.0.0", "1.1.0"]);
     expect(failedOperations(fleet)).toEqual(new Set([rolloutId]));
   });
 });

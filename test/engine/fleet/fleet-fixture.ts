@@ -6,6 +6,7 @@ import { createSigningKey, nodePackageFiles, signFiles } from "@astraflow/archiv
 import type { Effect, WorkerDescription } from "@astraflow/engine";
 import { allGrants, createServices, type Services, type ServicesOptions } from "@astraflow/services";
 import { createFakeEnvironment } from "@astraflow/services/testing";
+import { onTestFinished } from "vitest";
 import { buildChain, describeWorker, EngineHarness } from "../harness/engine-harness.ts";
 import { createHarnessLink } from "../harness/harness-link.ts";
 import type { TestWorker } from "../harness/test-worker.ts";
@@ -193,3 +194,19 @@ export async function openFleetFixture(options: Partial<ServicesOptions> = {}) {
 }
 
 export type FleetFixture = Awaited<ReturnType<typeof openFleetFixture>>;
+
+/** Workers that hold 1.0.0, with 1.1.0 published too; closed after the test. */
+export async function openFleet(workers: number, options: Partial<ServicesOptions> = {}): Promise<FleetFixture> {
+  const fixture = await openFleetFixture(options);
+  onTestFinished(() => fixture.close());
+  for (const version of ["1.0.0", "1.1.0"]) await fixture.publish(version);
+  for (let at = 1; at <= workers; at += 1) await fixture.join(`w${at}`, ["1.0.0"]);
+  return fixture;
+}
+
+export const startRollout = async ({ services }: FleetFixture, request: object = {}) =>
+  (await services.fleet.rollouts.start(caller, packageName, { version: "1.1.0", observeMs: 60_000, ...request }, null)).rollout;
+
+/** Names of the workers that have a version. */
+export const holders = ({ workers }: FleetFixture, version: string): string[] =>
+  workers.filter((worker) => worker.versions.includes(version)).map(({ session }) => session.worker.slice(3));

@@ -1,28 +1,7 @@
 // Rollouts in phases on the real engine: who gets a version when, what stops it, and how it goes back.
 
-import { afterEach, describe, expect, it } from "vitest";
-import { createHarnessLink } from "../harness/harness-link.ts";
-import { caller, type FleetFixture, openFleetFixture, packageName, rememberHighest, tenant } from "./fleet-fixture.ts";
-
-const opened: FleetFixture[] = [];
-afterEach(async () => {
-  for (const fixture of opened.splice(0)) await fixture.close();
-});
-
-/** Workers that hold 1.0.0, with 1.1.0 published too. */
-async function openFleet(workers: number, options: Parameters<typeof openFleetFixture>[0] = {}): Promise<FleetFixture> {
-  const fixture = await openFleetFixture(options);
-  opened.push(fixture);
-  for (const version of ["1.0.0", "1.1.0"]) await fixture.publish(version);
-  for (let at = 1; at <= workers; at += 1) await fixture.join(`w${at}`, ["1.0.0"]);
-  return fixture;
-}
-
-const startRollout = async ({ services }: FleetFixture, request: object = {}) =>
-  (await services.fleet.rollouts.start(caller, packageName, { version: "1.1.0", observeMs: 60_000, ...request }, null)).rollout;
-
-const holders = ({ workers }: FleetFixture, version: string): string[] =>
-  workers.filter((worker) => worker.versions.includes(version)).map(({ session }) => session.worker.slice(3));
+import { describe, expect, it } from "vitest";
+import { caller, holders, openFleet, packageName, startRollout, tenant } from "./fleet-fixture.ts";
 
 describe("phases", () => {
   it("[A1205] a rollout installs one worker, then a share, then all, and each phase is watched before the next begins", async () => {
@@ -194,49 +173,6 @@ describe("automatic rollback", () => {
     expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.0.0"]]);
   });
 
-  it("[A1218] where the version before cannot be installed again the new one stays, and the reason and an alert name the worker", async () => {
-    const fleet = await openFleet(1);
-    const bare = await fleet.join("w2", []);
-    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
-    await fleet.steps(4);
-    bare.answer = ({ type }) => (type === "pkg.install" ? { code: "E.PKG.INVALID", message: "no space" } : "done");
-    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
-
-    await fleet.steps(8);
-    const ended = await fleet.rollout(rolloutId);
-    const { items: alerts } = await fleet.services.alerts.list(tenant);
-    const alert = alerts.find(({ code }) => code === "package.rollout_stopped");
-
-    expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.1.0"]]);
-    expect(ended).toMatchObject({
-      status: "rolledBack",
-      reason: {
-        code: "rollback-failed",
-        message: expect.stringMatching(/^boss stopped it; the rollback failed on worker w2 \(.*no space.*\)$/),
-      },
-      rollback: { uninstalls: [{ name: "w1", status: "done" }] },
-    });
-    expect(alert?.message).toContain("the rollback failed on worker w2");
-    expect(alert?.remedy).toContain("install 1.0.0 and uninstall 1.1.0 there");
-  });
-
-  it("[A1218] a worker that cannot remove the new version is named too, although it never had another one", async () => {
-    const fleet = await openFleet(0);
-    const worker = await fleet.join("w1", []);
-    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
-    await fleet.steps(4);
-    worker.answer = () => ({ code: "E.PKG.INVALID", message: "a hook failed" });
-    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
-
-    await fleet.steps(6);
-
-    expect((await fleet.rollout(rolloutId)).reason).toMatchObject({
-      code: "rollback-failed",
-      message: expect.stringContaining("a hook failed"),
-    });
-    expect(worker.commands).toEqual(["install 1.1.0", "uninstall 1.1.0"]);
-  });
-
   it("[A1209] a worker that is away or lost does not stop a rollout, and is told again in a later phase", async () => {
     const fleet = await openFleet(2);
     const [first, second] = fleet.workers;
@@ -352,27 +288,6 @@ describe("stop and rollback by order", () => {
   });
 });
 
-describe("versions that are older", () => {
-  it("[A1217] after a rollback a version below the one that was taken back is rolled out, although workers had a higher one", async () => {
-    const fleet = await openFleet(2);
-    for (const version of ["1.9.1", "2.0.0"]) await fleet.publish(version);
-    for (const worker of fleet.workers) rememberHighest(worker);
-    await startRollout(fleet, { version: "2.0.0", phases: ["100%"], observeMs: 0 });
-    await fleet.steps(6);
-    await fleet.services.fleet.rollouts.rollback(caller, packageName, {}, null);
-    await fleet.steps(6);
-    const afterRollback = fleet.workers.map(({ versions }) => versions);
-
-    const { rolloutId } = await startRollout(fleet, { version: "1.9.1", phases: ["100%"], observeMs: 0 });
-    await fleet.steps(6);
-
-    expect(afterRollback).toEqual([["1.0.0"], ["1.0.0"]]);
-    expect((await fleet.rollout(rolloutId)).status).toBe("finished");
-    expect(await fleet.versionStatus("1.9.1")).toBe("published");
-    expect(holders(fleet, "1.9.1")).toEqual(["w1", "w2"]);
-  });
-});
-
 describe("several schedulers, and schedulers that die", () => {
   it("[A1212] a scheduler that knows nothing of a rollout goes on with it at every step, and every command is sent once", async () => {
     const fleet = await openFleet(3);
@@ -410,43 +325,6 @@ describe("several schedulers, and schedulers that die", () => {
 
     expect(fleet.workers[0]?.commands).toEqual(["install 1.1.0", "uninstall 1.1.0"]);
     expect(fleet.workers[0]?.versions).toEqual(["1.0.0"]);
-  });
-
-  it("[A1219] an install that a slow scheduler sends after the rollout has gone back reaches nobody", async () => {
-    const fleet = await openFleet(3);
-    const [first] = fleet.workers;
-    if (first === undefined) throw new Error("no worker");
-    first.answer = ({ type }) => (type === "pkg.install" ? { code: "E.PKG.INVALID", message: "broken" } : "done");
-    const { rolloutId } = await startRollout(fleet, { phases: ["100%"] });
-    const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    let orders = 0;
-    const link = createHarnessLink(fleet.harness);
-    const { request: forward } = link;
-    const request: typeof forward = async (command) => {
-      orders += command.type === "worker.order" ? 1 : 0;
-      if (orders === 3) {
-        reached.resolve();
-        await released.promise;
-      }
-      return forward(command);
-    };
-    const slow = fleet.openScheduler({ engineClient: Object.assign(link, { request }) });
-
-    const slowStep = slow.fleet.loop.step(tenant);
-    await reached.promise;
-    await fleet.harness.settle();
-    for (const worker of fleet.workers) await worker.work();
-    await fleet.services.fleet.rollouts.stop(caller, packageName, rolloutId, true, null);
-    await fleet.steps(6);
-    const before = await fleet.rollout(rolloutId);
-    released.resolve();
-    await slowStep;
-    await fleet.steps(6);
-
-    expect(before.status).toBe("rolledBack");
-    expect(await fleet.rollout(rolloutId)).toEqual(before);
-    expect(fleet.workers.map(({ commands }) => commands)).toEqual([["install 1.1.0"], ["install 1.1.0", "uninstall 1.1.0"], []]);
-    expect(fleet.workers.map(({ versions }) => versions)).toEqual([["1.0.0"], ["1.0.0"], ["1.0.0"]]);
   });
 
   it("[A1212] two schedulers that step at the same time send each command once and end in one state", async () => {
