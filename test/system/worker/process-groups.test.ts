@@ -44,6 +44,10 @@ it("[W185] killing a worker also ends the processes of its handlers, and its tas
   const { runId } = await api.startRun(misbehavingWorkflow("start", { pid: pidFile }), "k");
   const group = await pollUntil("the handler's process", async () => Number(readFileSync(pidFile, "utf8")));
   const watcher = await pollUntil("the watcher", async () => findWatcher(worker.pid));
+  // What the handler reports comes after the news of its processes: the watcher knows them by then.
+  await pollUntil("the handler's report", async () =>
+    (await api.listRunFacts(runId)).some(({ data }) => JSON.stringify(data).includes('"stage":"waiting"')),
+  );
   expect(isAlive(-group)).toBe(true);
 
   worker.kill("SIGKILL");
