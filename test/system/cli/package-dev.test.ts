@@ -69,7 +69,9 @@ describe("astra packages dev", () => {
       expect(await withTimeout(dev.ended, "the end of packages dev", dev.stderr)).toEqual({ code: 0, signal: null });
       expect(below.length).toBeGreaterThan(1);
       await pollUntil("the end of its processes", async () => below.every((pid) => !isAlive(pid)));
-      expect((await api.listWorkers()).items).toMatchObject([{ id: "dev-tools", connected: false }]);
+      await pollUntil("the scheduler to miss the worker", async () =>
+        (await api.listWorkers()).items.every(({ id, connected }) => id === "dev-tools" && !connected),
+      );
     },
   );
 
@@ -85,7 +87,8 @@ describe("astra packages dev", () => {
       dev
         .stdout()
         .split("\n")
-        .filter((line) => line !== "")
+        // Behind the last line end is a line that has not arrived as a whole.
+        .slice(0, -1)
         .map((line) => JSON.parse(line) as { readonly event: string; readonly message: string });
     await pollUntil("the connection", async () => events().some(({ event }) => event === "ready"));
     const before = events();
@@ -94,7 +97,12 @@ describe("astra packages dev", () => {
 
     expect(before.find(({ event }) => event === "problem")?.message).toMatch(/manifest\.version must match/);
     expect(before.some(({ event }) => event === "loaded")).toBe(false);
-    expect((await new SchedulerApi(http).listWorkers()).items).toMatchObject([{ id: "ann", packages: [{ name: "acme.tools" }] }]);
+    // The scheduler has it a moment after the worker offers it.
+    const packages = await pollUntil("the package at the scheduler", async () => {
+      const { items } = await new SchedulerApi(http).listWorkers();
+      return items.find(({ id, packages: offered = [] }) => id === "ann" && offered.length > 0)?.packages;
+    });
+    expect(packages).toMatchObject([{ name: "acme.tools" }]);
   });
 
   it("[L1260] packages dev refuses a folder without a manifest, and ends with 4 where the scheduler does not accept its token", async () => {
