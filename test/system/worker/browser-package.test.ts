@@ -2,17 +2,15 @@
 // is downloaded, and what is left when pages, hosts and workers end.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import type { JsonObject, Run, Workflow } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { browserPackageNames, readBrowserPackage } from "../../../scripts/browser-packages.ts";
 import { SchedulerApi, startScheduler } from "../harness/installation.ts";
+import { chromiumProgram, readPrintedWorkflow, serveLoginPage } from "../harness/login-page.ts";
 import { startMisbehavingWorker } from "../harness/misbehaving-package.ts";
 import { makeTemporaryFolder, pollUntil, repositoryRoot, withTimeout } from "../harness/processes.ts";
 
-const chromium = "/usr/bin/chromium";
 const viewport = { width: 1280, height: 720 };
 const crawler = browserPackageNames[1];
 
@@ -26,43 +24,6 @@ async function makePackages(): Promise<string> {
     writeFileSync(join(folder, name), content);
   }
   return join(root, "packages");
-}
-
-/** A page with a login button; every click is told to the server. */
-async function servePage() {
-  const clicks: string[] = [];
-  const server = createServer((request, response) => {
-    if (request.url?.startsWith("/clicked") === true) {
-      clicks.push(request.url);
-      return response.writeHead(204).end();
-    }
-    response.setHeader("content-type", "text/html");
-    return response.end(`<!doctype html><title>Sign in</title>
-      <input id="user" value="nobody"><button id="login-button">Log in</button><p class="note">one</p><p class="note">two</p>
-      <script>
-        const button = document.getElementById("login-button");
-        button.onclick = async () => {
-          const user = document.getElementById("user").value;
-          await fetch("/clicked?user=" + user);
-          document.title = "Welcome " + user;
-        };
-      </script>`);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, clicks };
-}
-
-/** As printed; only the address is that of the test. */
-function readPrintedWorkflow(url: string): Workflow {
-  const text = readFileSync(join(repositoryRoot, "test/system/worker/printed/workflow.json"), "utf8");
-  const workflow = JSON.parse(text) as Workflow;
-  const [open, ...others] = workflow.nodes;
-  if (open === undefined) throw new Error("the printed workflow has no nodes");
-  return { ...workflow, nodes: [{ ...open, parameters: { ...open.parameters, url } }, ...others] };
 }
 
 const openPageId = "2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164";
@@ -132,12 +93,12 @@ function isChromium(pid: number): boolean {
 
 describe("the package browser on a real Chromium", () => {
   beforeEach((context) => {
-    if (!existsSync(chromium)) context.skip(`there is no Chromium at ${chromium}: apt-get install chromium`);
+    if (!existsSync(chromiumProgram)) context.skip(`there is no Chromium at ${chromiumProgram}: apt-get install chromium`);
   });
 
   it("[W1040] the workflow that the specification prints runs on a real page, and both of its tasks at the worker that has the page", async () => {
     const { run } = await startInstallation();
-    const site = await servePage();
+    const site = await serveLoginPage();
 
     // More than there are slots: whoever has one is given the next task, unless the task has to wait for the worker of its page.
     const runs = await Promise.all(Array.from({ length: 4 }, () => run(readPrintedWorkflow(site.url))));
@@ -157,7 +118,7 @@ describe("the package browser on a real Chromium", () => {
 
   it("[W1041] a page is written into, read and photographed by later nodes at its worker, and the picture can be downloaded", async () => {
     const { run, api } = await startInstallation();
-    const site = await servePage();
+    const site = await serveLoginPage();
     const workflow = withMoreNodes(readPrintedWorkflow(site.url), [
       { type: "playwright.input", parameters: { selector: "#user", value: "ada" } },
       { type: "playwright.click", parameters: { selector: "#login-button" } },
@@ -187,7 +148,7 @@ describe("the package browser on a real Chromium", () => {
 
   it("[W1042] Chromium ends with its last page, with its worker's drain and with kill -9 of its worker", async () => {
     const { run, processes } = await startInstallation();
-    const site = await servePage();
+    const site = await serveLoginPage();
     const [drained, killed] = processes;
     if (drained === undefined || killed === undefined) throw new Error("there is no worker");
     const inUse = (): number[] => [...chromiumPids(drained.pid), ...chromiumPids(killed.pid)];
