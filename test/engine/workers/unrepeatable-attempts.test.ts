@@ -139,15 +139,84 @@ describe("a lost worker and a node that must not be repeated silently", () => {
   });
 });
 
-describe("attempts that surely have not begun", () => {
-  it("[B1152] a grant that its connected worker never acked is queued again whatever the adapter declares", async () => {
-    const { harness, first, run } = await startGranted({}, false);
-    await passTime(harness, harness.settings.ackDeadlineMs / 1_000 + 1);
+describe("a grant without an ack of a node that must not be repeated silently", () => {
+  const { ackDeadlineMs, leaseMs } = new EngineHarness().settings;
 
-    expect(countDispatches(first)).toEqual([2]);
+  /** So many seconds pass after the dispatch, with heartbeats of the worker that has it, and of an idle one. */
+  async function passHeartbeats(seconds: number, listsAttempt = false) {
+    const started = await startGranted({}, false);
+    const { harness, first } = started;
+    const second = await harness.joinWorker("second");
+    for (let second_ = 0; second_ < seconds; second_++) {
+      await harness.advance(1_000);
+      await first.heartbeat(listsAttempt ? [first.lastDispatch] : []);
+      await second.heartbeat([]);
+    }
+    return { ...started, second };
+  }
+
+  it("[B1155] it stays with its connected worker after the ack deadline, which the log says once, and a late ack and result count", async () => {
+    const { harness, first, second, run } = await passHeartbeats(ackDeadlineMs / 1_000 + 5);
+
+    expect(countDispatches(first, second)).toEqual([1, 0]);
+    expect((await harness.facts()).filter((type) => type.includes("task.warning"))).toHaveLength(1);
+    await first.ack();
     await first.succeed({});
     expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
+
+  it("[B1155] it ends with E.WORKER.LOST once the heartbeats of its worker have not listed it for the ack deadline and a lease", async () => {
+    const { harness, first, second, run } = await passHeartbeats((ackDeadlineMs + leaseMs) / 1_000 - 1);
+    expect((await harness.runDetail(run)).run.phase).toBe("running");
+
+    for (let beat = 0; beat < 3; beat++) {
+      await harness.advance(1_000);
+      await first.heartbeat([]);
+    }
+    await harness.settle();
+
+    expect(countDispatches(first, second)).toEqual([1, 0]);
+    const { code, message, details } = await errorOf(harness, run);
+    expect({ code, details }).toMatchObject({ code: "E.WORKER.LOST", details: { mayHaveRun: true } });
+    expect(message).toContain("neither acknowledged this attempt nor lists it in its heartbeats");
+  });
+
+  it("[B1155] a heartbeat that lists it counts as its ack: it is kept for as long as it is listed", async () => {
+    const { harness, first, second, run } = await passHeartbeats((ackDeadlineMs + leaseMs) / 1_000 + 5, true);
+
+    expect(countDispatches(first, second)).toEqual([1, 0]);
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", acked: true }]);
+    await first.succeed({});
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+  });
+
+  it("[B1155] it has the time limit of an attempt although it was never acked", async () => {
+    const { harness, run } = await startGranted({ policy: { timeoutMs: 60_000 } }, false);
+    await passTime(harness, ackDeadlineMs / 1_000 + 1);
+
+    const [task] = (await harness.runDetail(run)).tasks;
+    expect(task).toMatchObject({ phase: "leased", acked: false });
+    expect(task?.due).toBe((task?.grantedAt ?? 0) + 60_000);
+  });
+});
+
+describe("attempts that surely have not begun", () => {
+  it.each([
+    ["declares nothing", { idempotency: null }],
+    ["declares per_request", { idempotency: "per_request" }],
+    ["has a retry policy", { policy: { retry: { maxAttempts: 2 } } }],
+    ["has maxDeliveries in its policy", { policy: { maxDeliveries: 2 } }],
+  ])(
+    "[B1155] a grant that its connected worker never acked is queued again at the ack deadline if its node %s",
+    async (_, changes) => {
+      const { harness, first, run } = await startGranted(changes, false);
+      await passTime(harness, harness.settings.ackDeadlineMs / 1_000 + 1);
+
+      expect(countDispatches(first)).toEqual([2]);
+      await first.succeed({});
+      expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+    },
+  );
 
   it("[B1151] a grant without an ack that the same process does not list when it joins again counts as begun: it may have stopped it itself", async () => {
     const { harness, first, run } = await startGranted({}, false);

@@ -47,6 +47,14 @@ export const engineWorkerBugs: readonly PlantedBug[] = [
     tests: ["test/engine/workers/unrepeatable-attempts.test.ts"],
   },
   {
+    id: "unacked-attempt-is-repeated-silently",
+    rule: "B1155",
+    file: `${core}/timers.ts`,
+    find: "if (connected !== undefined && !mayBeSentAgain(",
+    replace: "if (connected === undefined && !mayBeSentAgain(",
+    tests: ["test/engine/workers/unrepeatable-attempts.test.ts"],
+  },
+  {
     id: "delivery-limit-one-more",
     rule: "B4",
     file: `${core}/progress/end-attempt.ts`,

@@ -21,11 +21,12 @@ import { findHeldTask } from "./delivery/find-worker.ts";
 import { releaseAttempt } from "./delivery/held-attempts.ts";
 import { attemptDeadline, openCalls } from "./delivery/middleware-calls.ts";
 import { releaseStaleAttempt } from "./delivery/waiting-attempts.ts";
-import { instanceIdOf, isSameAttempt } from "./fleet/connected-worker.ts";
+import { type ConnectedWorker, instanceIdOf, isSameAttempt } from "./fleet/connected-worker.ts";
 import type { AttemptTimer } from "./fleet/fleet.ts";
 import { listsAttempts } from "./fleet/worker-abilities.ts";
 import { cancelOpenTasks } from "./nodes/end-run.ts";
 import { RunProgress } from "./nodes/run-progress.ts";
+import { recordWarning } from "./nodes/task-warnings.ts";
 import { expireDocument } from "./operations/documents.ts";
 import { recheckPin } from "./placement/pins.ts";
 import { explainNoWorker } from "./placement/why-waiting.ts";
@@ -75,11 +76,29 @@ export function expireUnackedGrants(work: UnitOfWork, limits: ExpiryLimits, isol
       const { task, run } = found;
       if (run.phase === "ending" || work.fleetChanges.some((change) => change.type === "ack" && isSameAttempt(change, timer)))
         return;
+      if (connected !== undefined && !mayBeSentAgain(work, run, work.nodeOf(run, task), task))
+        return awaitUnackedAttempt(work, run, task, connected);
       const message = `worker ${connected?.name ?? timer.worker} did not ack within ${ackDeadlineMs} ms`;
       const options = { finalCode: "E.DISPATCH.UNAVAILABLE", handler: "unacked" } as const;
       takeBackAttempt(work, run, task, { code: "E.TIMEOUT", message }, options);
     });
   }
+}
+
+/**
+ * A dispatch that is delayed for longer than the deadline may still start a handler: the attempt stays where it is. Its general limit is stored,
+ * so that it ends in any case; the timer is not due again.
+ */
+function awaitUnackedAttempt(work: UnitOfWork, run: RunRow, task: LeasedTask, { name }: ConnectedWorker): void {
+  const { id, fence, worker, boot, epoch } = task;
+  const node = work.nodeOf(run, task);
+  const due = task.due ?? attemptDeadline(work, node, task);
+  const message =
+    `worker ${name} has not acknowledged the task within ${work.settings.ackDeadlineMs} ms; it may have begun and must not be repeated, ` +
+    "so the worker's report is awaited. `astra runs retry` gives it to another worker";
+  const warned = recordWarning(work, run, node, task, { code: "E.TIMEOUT", message });
+  work.moveTask(warned, { type: "rebind", boot, epoch, acked: false, due });
+  work.changeFleet({ type: "await", worker, task: id, fence });
 }
 
 /**

@@ -11,6 +11,8 @@ export interface LeasedAttempt extends AttemptRef {
   /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
   grantedAt: Millis;
   acked: boolean;
+  /** Not acked in time and not to be repeated: it stays with the worker until a report, a heartbeat, a join or the lease decides. */
+  isAwaited?: boolean;
   /** When the worker last reported anything about it; absent before the first ack. */
   reportedAt?: Millis;
   /** The ack is in the store too, or never needs to be. */
@@ -116,6 +118,8 @@ export type WorkerChange =
   | { readonly type: "grant"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
   /** `at`: when the worker reported it; absent where the ack is only stored. */
   | (HeldAttempt & { readonly type: "ack"; readonly stored: boolean; readonly at?: Millis; readonly isRunningOlder?: true })
+  /** Its ack deadline has passed, and it is left with the worker. */
+  | (HeldAttempt & { readonly type: "await" })
   /** Nothing was reported of it for too long: it is to be rechecked. */
   | (HeldAttempt & { readonly type: "doubt"; readonly at: Millis })
   /** It need not be rechecked any more; `sentAt`: its dispatch was sent again then, and a new ack is awaited. */
@@ -182,9 +186,13 @@ function applyToAttempt(
   switch (change.type) {
     case "ack":
       attempt.acked = true;
+      attempt.isAwaited = false;
       if (change.at !== undefined) attempt.reportedAt = change.at;
       if (change.stored) attempt.stored = true;
       if (change.isRunningOlder === true) attempt.isRunningOlder = true;
+      return;
+    case "await":
+      attempt.isAwaited = true;
       return;
     case "doubt":
       attempt.recheckFrom = change.at;

@@ -108,6 +108,18 @@ describe("the deadlines of a fleet", () => {
     expect(fleet.unackedGrants(10_000, 5_000).map(({ task }) => task)).toEqual(["r.0"]);
   });
 
+  it("[B1155] an attempt that is left with its worker after the ack deadline wakes the engine no more, before and after its ack", () => {
+    const { fleet, connected } = fleetWith(leasedAttempt(7));
+    const attempt = { worker: connected.worker, task: "r.0", fence: 7 };
+
+    fleet.apply({ type: "await", ...attempt });
+    const whileAwaited = [fleet.unackedGrants(10_000, 5_000), fleet.nextDeadline(10_000, 5_000, 2_000)];
+    fleet.apply({ type: "ack", ...attempt, stored: false });
+
+    expect(whileAwaited).toEqual([[], null]);
+    expect(fleet.nextDeadline(10_000, 5_000, 2_000)).toBeNull();
+  });
+
   it("[B28] the ack deadline of a dispatch that was sent again runs from the second send, and the first deadline no longer counts", () => {
     const { fleet, connected } = fleetWith(leasedAttempt(7));
     fleet.apply({ type: "ack", worker: connected.worker, task: "r.0", fence: 7, stored: false });

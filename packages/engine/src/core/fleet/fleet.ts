@@ -111,7 +111,10 @@ export class Fleet {
   /** Where the next search for a connected worker of a route begins. A preference only: losing it costs nothing. */
   readonly roundRobinStarts = new Map<RouteId, number>();
   /** All three are a constant delay after a grant or a join. A dispatch that is sent again starts a new timer and ends the first. */
-  readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
+  readonly #unacked = new AttemptDeadlines((timer) => {
+    const attempt = this.#attemptOfGrant(timer);
+    return attempt?.acked === false && attempt.isAwaited !== true;
+  });
   readonly #unstored = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.stored === false);
   readonly #rechecks = new AttemptDeadlines((timer) => this.#attemptOf(timer)?.recheckFrom === timer.at);
 
@@ -311,4 +314,4 @@ export class Fleet {
 
 /** Changes after which no worker has more free slots than before. */
 const freesNoSlot = ({ type }: FleetChange): boolean =>
-  type === "stall" || type === "ack" || type === "doubt" || type === "recheck" || type === "load";
+  type === "stall" || type === "ack" || type === "await" || type === "doubt" || type === "recheck" || type === "load";

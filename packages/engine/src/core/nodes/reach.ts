@@ -22,7 +22,7 @@ import { IterationValues } from "./iteration-values.ts";
 import { failBeforeStart, findMissingPartFault, findParamsMismatch } from "./node-params.ts";
 import { readMarks, skipIfMarked } from "./operator-marks.ts";
 import type { RunProgress } from "./run-progress.ts";
-import { isSchemaEnforced, recordWarning } from "./schema-warnings.ts";
+import { isSchemaEnforced, recordWarning } from "./task-warnings.ts";
 import { hasOtherManifest } from "./worker-manifests.ts";
 
 /** A node is reached and waits for no other. `arrived`: its task, where it waited for several. */

@@ -9,7 +9,7 @@ import { readTaskState, withTaskState } from "../rows/task-state.ts";
 import { RootBusy } from "../unit-of-work/root.ts";
 import type { UnitOfWork } from "../unit-of-work/unit-of-work.ts";
 import { findParamsMismatch } from "./node-params.ts";
-import { isSchemaEnforced, recordWarning } from "./schema-warnings.ts";
+import { isSchemaEnforced, recordWarning } from "./task-warnings.ts";
 
 /** The manifest of this version that a worker announced; undefined: it announced none. */
 const manifestHeldBy = ({ packages }: WorkerDescription, name: string, version: string): string | undefined =>

@@ -17,7 +17,7 @@ import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-atte
 import { type ConnectedWorker, isSameAttempt, unstoppedKey } from "../fleet/connected-worker.ts";
 import { announcesLeaving, knowsFences, refusesRunningTasks } from "../fleet/worker-abilities.ts";
 import { RunProgress } from "../nodes/run-progress.ts";
-import { isSchemaEnforced, recordWarning } from "../nodes/schema-warnings.ts";
+import { isSchemaEnforced, recordWarning } from "../nodes/task-warnings.ts";
 import { nodeForWorker } from "../nodes/worker-manifests.ts";
 import {
   cancelByWorker,

@@ -9,7 +9,7 @@ import { findHeldTask, unknownSession } from "../delivery/find-worker.ts";
 import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "../delivery/resource-pressure.ts";
 import { attemptNotHeld, stopAttempt } from "../delivery/session-messages.ts";
 import { freeUnstoppedSlot, releaseStaleAttempt } from "../delivery/waiting-attempts.ts";
-import { type ConnectedWorker, instanceIdOf } from "../fleet/connected-worker.ts";
+import { type ConnectedWorker, instanceIdOf, type LeasedAttempt } from "../fleet/connected-worker.ts";
 import { takeBackAttempt } from "../progress/end-attempt.ts";
 import { stepWorker } from "../rows/worker.ts";
 import { readCondition, readVitals, writeCondition } from "../rows/worker-condition.ts";
@@ -81,19 +81,36 @@ function compareHeldAttempts(
   held: NonNullable<RecordHeartbeatCommand["held"]>,
 ): void {
   const named = new Map(held.map((one) => [one.task, one.fence]));
+  const { worker, name } = connected;
   for (const attempt of connected.attempts.values()) {
-    if (named.get(attempt.task) === attempt.fence || !leased.has(attempt.task)) continue;
-    // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it.
-    if (!attempt.acked || work.now - attempt.grantedAt < work.settings.ackDeadlineMs) continue;
-    const found = findHeldTask(work, { ...attempt, worker: connected.worker });
-    const message = `worker ${connected.name} no longer lists this attempt in its heartbeat`;
-    if (found === null) releaseStaleAttempt(work, connected, attempt, "ended");
+    const { task, fence, acked, isAwaited = false } = attempt;
+    const isListed = named.get(task) === fence;
+    // The worker has received it: as good as the ack that was awaited.
+    if (isListed && isAwaited) work.changeFleet({ type: "ack", worker, task, fence, stored: false, at: work.now });
+    if (isListed || !leased.has(task)) continue;
+    // Not listed and not acked: the dispatch may still be on its way. The ack deadline handles it, then the patience for what is awaited.
+    if (work.now - attempt.grantedAt < patienceMs(work, connected, attempt)) continue;
+    const found = findHeldTask(work, { ...attempt, worker });
+    const message = acked
+      ? `worker ${name} no longer lists this attempt in its heartbeat`
+      : `worker ${name} neither acknowledged this attempt nor lists it in its heartbeats`;
+    const handler = acked ? "ended" : "may-run";
+    if (found === null) releaseStaleAttempt(work, connected, attempt, handler);
     else if (found.run.phase !== "ending")
-      takeBackAttempt(work, found.run, found.task, { code: "E.WORKER.LOST", message }, { handler: "ended" });
+      takeBackAttempt(work, found.run, found.task, { code: "E.WORKER.LOST", message }, { handler });
   }
   for (const { task, fence } of connected.unstopped?.values() ?? [])
     if (named.get(task) !== fence) freeUnstoppedSlot(work, connected, task, fence);
   for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
+}
+
+/** For how long after its dispatch an attempt may be missing in heartbeats. */
+function patienceMs(work: UnitOfWork, { tenant, about }: ConnectedWorker, { acked, isAwaited }: LeasedAttempt): number {
+  const { ackDeadlineMs } = work.settings;
+  if (acked) return ackDeadlineMs;
+  return isAwaited === true
+    ? ackDeadlineMs + workerTimings(work.settings, tenant, about.dialect).leaseMs
+    : Number.POSITIVE_INFINITY;
 }
 
 /**

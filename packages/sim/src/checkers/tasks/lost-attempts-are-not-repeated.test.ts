@@ -16,10 +16,16 @@ function repeatedTask({ code = "E.WORKER.LOST", policy = {}, begins = true } = {
 describe("silent repeat", () => {
   it("[X1156] the silent-repeat checker reports a task of a declared adapter that runs again after its worker was lost with it", () => {
     expect(violationOf(repeatedTask(), "silent-repeat")).toContain(
-      "r1.0 ran under fence 10, its worker was lost, and it ran again",
+      "r1.0 ran under fence 10, its worker was lost or silent, and it ran again",
     );
     expect(passesChecker(repeatedTask({ begins: false }), "silent-repeat")).toBe(true);
-    expect(passesChecker(repeatedTask({ code: "E.TIMEOUT" }), "silent-repeat")).toBe(true);
+    expect(passesChecker(repeatedTask({ code: "E.RUNNER.CANCELLED" }), "silent-repeat")).toBe(true);
+  });
+
+  it("[X1156] the silent-repeat checker reports a task that was never acked in time and runs again, unless its node has a retry policy", () => {
+    expect(violationOf(repeatedTask({ code: "E.TIMEOUT" }), "silent-repeat")).toContain("it ran again");
+    expect(passesChecker(repeatedTask({ code: "E.TIMEOUT", begins: false }), "silent-repeat")).toBe(true);
+    expect(passesChecker(repeatedTask({ code: "E.TIMEOUT", policy: { retry: { maxAttempts: 2 } } }), "silent-repeat")).toBe(true);
   });
 
   it("[X1156] the silent-repeat checker accepts that a task whose adapter declares nothing, or whose policy allows deliveries, runs again", () => {

@@ -1,5 +1,5 @@
-// I56: a task of an adapter that is declared as not to be repeated silently runs no second time because its worker was lost, unless the policy of its
-// node allows deliveries. What was taken back for another reason (never acked, handed back, asked for by a person) may run again.
+// I56: a task of an adapter that is declared as not to be repeated silently runs no second time because its worker was lost or acked it
+// too late, unless the policy of its node allows that. What was taken back for another reason (handed back, asked for by a person) may run again.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
@@ -28,9 +28,16 @@ export class LostAttemptsAreNotRepeated extends Checker {
     if (!isRepeatForbidden(nodeOfTask(this.projection.runs.get(run)?.requested ?? null, id))) return;
     this.checkedCount++;
     const fence = this.projection.task(id)?.fence;
-    if (type === "task.granted" || data["code"] !== "E.WORKER.LOST" || fence === undefined) return;
+    if (type === "task.granted" || fence === undefined || !this.#wasTakenBack(run, id, data["code"])) return;
     getOrCreate(this.#lost, id, () => []).push({ fence, nextFence: Number(data["fence"]) });
     this.#check(id);
+  }
+
+  /** A grant without an ack is queued again with the code of a timeout, which a retry policy allows. */
+  #wasTakenBack(run: string, task: string, code: unknown): boolean {
+    if (code === "E.WORKER.LOST") return true;
+    const node = nodeOfTask(this.projection.runs.get(run)?.requested ?? null, task);
+    return code === "E.TIMEOUT" && node?.policy.retry === undefined;
   }
 
   /** The log is read later than a handler starts: whichever comes last completes the picture. */
@@ -40,7 +47,7 @@ export class LostAttemptsAreNotRepeated extends Checker {
     for (const { fence, nextFence } of this.#lost.get(task) ?? [])
       if (started.has(fence) && [...started].some((one) => one >= nextFence))
         return this.fail(
-          `${task} ran under fence ${fence}, its worker was lost, and it ran again although nothing allows that`,
+          `${task} ran under fence ${fence}, its worker was lost or silent, and it ran again although nothing allows that`,
           task,
         );
   }

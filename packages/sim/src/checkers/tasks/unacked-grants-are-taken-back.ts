@@ -1,12 +1,15 @@
 // I2: a grant that no worker ever reports on is requeued, or found to be running, within a time limit. A heartbeat that does not list the attempt is not
-// a report on it. While the holder's session is alive the limit is the ack deadline, otherwise its lease; it starts anew whenever a scheduler or
+// a report on it. While the holder's session is alive the limit is the ack deadline, otherwise its lease, and so it is
+// for a task that must not be repeated silently, whose worker is waited for; it starts anew whenever a scheduler or
 // the store was disturbed, because no lease ends within one period after a scheduler was away.
 
 import { Checker } from "../../checking/checker.ts";
 import type { ObservedFact } from "../../checking/merged-log.ts";
 import type { ObservedFrame } from "../../checking/observed-frame.ts";
+import { nodeOfTask } from "../../checking/requested-runs.ts";
 import { UnackedFrames } from "../../checking/unacked-frames.ts";
 import type { TrueTime } from "../../observation/observation.ts";
+import { isRepeatForbidden } from "./lost-attempts-are-not-repeated.ts";
 
 /** For polling, latency and queued work. */
 const slackMs = 1_000;
@@ -54,7 +57,7 @@ export class UnackedGrantsAreTakenBack extends Checker {
     for (const [attempt, { tenant, task, since }] of this.#unreportedGrants) {
       const at = this.projection.completeReadAt.get(tenant) ?? 0;
       const holder = this.projection.task(task)?.worker ?? "nobody";
-      if (at <= Math.max(since, disturbedAt) + this.#boundFor(holder, since)) continue;
+      if (at <= Math.max(since, disturbedAt) + this.#boundFor(task, holder, since)) continue;
       return this.fail(`grant ${attempt} to ${holder} was never acked and never taken back`, task, holder);
     }
   }
@@ -64,12 +67,14 @@ export class UnackedGrantsAreTakenBack extends Checker {
     this.#unreportedGrants.delete(attempt);
   }
 
-  #boundFor(holder: string, since: TrueTime): number {
+  #boundFor(task: string, holder: string, since: TrueTime): number {
     const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = this.world.setup?.guarantees ?? {};
     const accept = this.sessions.lastAccepts.get(holder);
     // A worker that joined after the grant has settled it with its register; the log is only read later.
     const isAlive = accept !== undefined && this.world.isOpen(accept.connection) && !this.#reset.has(accept.connection);
-    const hasSession = isAlive && accept.at < since;
+    const node = nodeOfTask(this.projection.task(task)?.run.requested ?? null, task);
+    const isAwaited = isRepeatForbidden(node) && node?.policy.retry === undefined;
+    const hasSession = isAlive && accept.at < since && !isAwaited;
     return hasSession ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
   }
 }

@@ -1,4 +1,4 @@
-// Values that do not match the schema of their node: whether they fail the task or are a warning, and where a warning is stored.
+// Warnings of a task and where they are stored; whether a value that does not match the schema of its node fails the task or is a warning.
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../interface/command.ts";
