@@ -61,6 +61,22 @@ describe("frames that leave", () => {
     expect(stream.counts).toMatchObject({ inFlightBytes: 70, waiting: 1, waitingBytes: 40 });
   });
 
+  it.each([
+    [1, 1],
+    [2, 1],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+    [6, 4],
+    [7, 5],
+  ])("[N13] of a send window of %i frames feedback takes %i: the quarter for commands is rounded up", (sendFrames, taken) => {
+    const stream = openStream({ sendFrames });
+    for (const label of "abcdefgh") stream.enqueue(feedback(label));
+
+    expect(shown(stream)).toHaveLength(taken);
+    expect(stream.canSendNow("command")).toBe(sendFrames > 1);
+  });
+
   it("[N13] feedback can be sent in the smallest send windows too when nothing else is in flight", () => {
     for (const sendFrames of [1, 2, 3, 4]) {
       const stream = openStream({ sendFrames, sendBytes: 1 });

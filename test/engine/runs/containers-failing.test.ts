@@ -154,6 +154,27 @@ describe("trying again", () => {
     expect(await harness.facts("t1", `run/${run}`)).toContain("task.retrying");
   });
 
+  it.each([
+    ["the lowest random number makes every pause a fifth shorter, also at the limit", 0, [800, 1_600, 3_200, 4_000]],
+    ["the highest makes it a fifth longer, also beyond the limit", 1 - Number.EPSILON, [1_200, 2_400, 4_800, 6_000]],
+    ["one between lies between", 0.25, [900, 1_800, 3_600, 4_500]],
+  ])("[E31] the pause before a container is run again has a fifth of jitter: %s", async (_, random, expected) => {
+    const failing = (): { fail: string } => ({ fail: "E.RUNNER.FAILURE" });
+    const { world: harness, robot: autoWorkers } = await startFixture(failing, { random: () => random });
+    const policy = { maxAttempts: 5, backoffMs: 1_000, factor: 2, backoffMsMax: 5_000 };
+    await harness.startRun(buildFlow(sequence({ body: sequence({}), retry: policy })));
+
+    for (const pause of expected) {
+      await autoWorkers.answerAll();
+      await harness.advance(pause);
+    }
+    await autoWorkers.answerAll();
+
+    const page = await harness.store.events({ tenant: "t1", after: 0, limit: 1_000 });
+    expect(page.items.filter(({ type }) => type === "task.retrying").map(({ data }) => data["delayMs"])).toEqual(expected);
+    expect(autoWorkers.dispatchesSeen).toHaveLength(5);
+  });
+
   it("[E31] a container fails once its attempts are used up", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture(() => ({ fail: "E.RUNNER.FAILURE" }));
     const run = await harness.startRun(buildFlow(sequence({ body: sequence({}), retry: { ...retry, backoffMs: 0 } })));

@@ -196,6 +196,28 @@ describe("loops", () => {
     expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((item) => ({ out: item * 2 })), count: 23 });
   });
 
+  it("[E23] a map's results are in the order of its list when an iteration is retried after all later ones have succeeded", async () => {
+    const failed = new Set<number>();
+    const { world: harness, robot: autoWorkers } = await startFixture((_, params) => {
+      const item = Number(params["item"]);
+      if (item % 3 !== 1 || failed.has(item)) return { done: { out: item } };
+      failed.add(item);
+      return { fail: "E.RUNNER.FAILURE" };
+    });
+    const list = Array.from({ length: 9 }, (_, at) => at);
+    const loop = { mode: "map", items: list, parallelism: 9 };
+    const retry = { maxAttempts: 2, backoffMs: 1_000 };
+    const run = await harness.startRun(buildFlow(sequence({ loop, retry, body: sequence({}), inputs: [["item", 0]] })));
+
+    await autoWorkers.answerAll();
+    await harness.advance(1_000);
+    await autoWorkers.answerAll();
+
+    const { tasks } = await checkRun(harness, run);
+    expect([...failed]).toEqual([1, 4, 7]);
+    expect(resultOf(tasksBySlot(tasks)["0"])).toEqual({ items: list.map((out) => ({ out })), count: 9 });
+  });
+
   it("[E24] a loop whose items are not a list fails and names the field", async () => {
     const { world: harness, robot: autoWorkers } = await startFixture();
     const run = await harness.startRun(

@@ -120,6 +120,21 @@ describe("the table of task moves", () => {
     expect([granted.deliveries, back.deliveries, deferred.deliveries, retried.deliveries]).toEqual([4, 4, 3, 0]);
   });
 
+  it("[M4] no move but a grant, a refusal by the worker and a retry changes a task's delivery count, whichever phase it starts from", () => {
+    const countAfter = (phase: TaskRow["phase"], event: TaskTransition): number | null => {
+      const moved = stepTask({ ...inPhase(phase), deliveries: 3 }, event, 100);
+      return moved instanceof Fault ? null : moved.deliveries;
+    };
+    const changed = (Object.keys(taskMoves) as TaskRow["phase"][]).flatMap((phase) =>
+      Object.values(taskEvents)
+        .flat()
+        .filter((event) => ![null, 3].includes(countAfter(phase, event)))
+        .map((event) => `${phase} + ${event.type}`),
+    );
+
+    expect(new Set(changed)).toEqual(new Set(["ready + grant", "leased + defer", "leased + retry"]));
+  });
+
   it("[M5] an attempt is granted, acked, ended or revoked, and makes exactly the moves of its own table", () => {
     const rows: Record<TaskAttemptPhase, TaskRow> = {
       granted: task,
