@@ -10,6 +10,7 @@ import { runtimeLinkBugs } from "./runtime-link.ts";
 import { runtimeMaskBugs } from "./runtime-masks.ts";
 import { serviceBugs } from "./services.ts";
 import { sessionBugs } from "./session.ts";
+import { simulatorBugs } from "./simulator.ts";
 import { storeBugs } from "./store.ts";
 
 export const bank: Readonly<Record<string, readonly PlantedBug[]>> = {
@@ -24,4 +25,5 @@ export const bank: Readonly<Record<string, readonly PlantedBug[]>> = {
   protocol: protocolBugs,
   graph: graphBugs,
   "client-and-cli": clientAndCliBugs,
+  simulator: simulatorBugs,
 };

@@ -215,4 +215,12 @@ export const doorBugs: readonly PlantedBug[] = [
     replace: "",
     tests: sessionDoorTests,
   },
+  {
+    id: "idempotency-key-with-a-control-character",
+    rule: "A219",
+    file: `${doors}/rest/requests/rest-call.ts`,
+    find: "/^[\\x21-\\x7e]+$/",
+    replace: "/^[\\x21-\\x7f]+$/",
+    tests: restDoorTests,
+  },
 ];

@@ -41,3 +41,4 @@ export const protocolTests = listTests(["packages/protocol/src"]).filter((path) 
 export const graphTests = listTests(["packages/graph/src"]);
 export const clientTests = listTests(["packages/client/src"]);
 export const cliTests = listTests(["apps/cli/src"]);
+export const checkerTests = listTests(["packages/sim/src/checkers"]);

@@ -34,6 +34,8 @@ describe("the idempotency key of a request", () => {
     const keyOf = (key: string) => callWith({ headers: { "idempotency-key": key } }).readIdempotencyKey();
 
     expect(keyOf("k".repeat(64))).toBe("k".repeat(64));
-    for (const key of ["", "k".repeat(65), "a b", "k\u00fc"]) expect(() => keyOf(key)).toThrow("1 to 64 printable");
+    for (const key of ["!", "~"]) expect(keyOf(key)).toBe(key);
+    for (const key of ["", " ", "k".repeat(65), "a b", "k\u00fc", "k\u007f", "k\t"])
+      expect(() => keyOf(key)).toThrow("1 to 64 printable");
   });
 });

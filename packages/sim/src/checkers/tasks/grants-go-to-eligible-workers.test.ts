@@ -43,6 +43,25 @@ describe("eligibility", () => {
     expect(violationOf(second.read(), "eligibility")).toContain("which takes 1 of sim.step at once");
   });
 
+  it("[X34] the eligibility checker reports a grant to another tenant's worker, even one that is online", () => {
+    const script = runWithWorker()
+      .commit(["worker/t2/w1", "worker.joined", { boot: "b", epoch: 1, slots: 2, name: "w1" }])
+      .commit(["run/r1", "task.granted", { task: "r1.0", worker: "t2/w1", fence: 10, attempt: 1 }]);
+
+    expect(violationOf(script.read(), "eligibility")).toContain("to t2/w1, which is not a worker of this tenant");
+  });
+
+  it.each([
+    ["sim", "2.0.0"],
+    ["other", "1.0.0"],
+  ])("[X34] the eligibility checker reports a grant to a worker that does not have package %s %s", (name, version) => {
+    const id = "00000000-0000-4000-8000-000000000000";
+    const workflow = { nodes: [{ id, type: "sim.step", package: { name, version } }], edges: [] };
+    const script = new ObservationScript().startWorkflow("r1", workflow).created("r1").joined("w1", 2).granted("r1.0", "w1", 10);
+
+    expect(violationOf(script.read(), "eligibility")).toContain(`which does not have ${name} ${version}`);
+  });
+
   it("[X34] the eligibility checker reports a dispatch on a session that was not accepted or was reset", () => {
     const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
     const live = () => runWithWorker().read().sendToWorker("w1", "c1", "control.session.accept", {});
